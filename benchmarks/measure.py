@@ -78,10 +78,10 @@ def paired(
     for i in range(n_pairs):
         for name, run in everything.items():
             pairs[name].append(_pair(plain, run, before, plain_first=i % 2 == 0))
-    return {name: summarised(found) for name, found in pairs.items()}
+    return {name: summarized(found) for name, found in pairs.items()}
 
 
-def summarised(pairs: list[tuple[float, float]]) -> Paired:
+def summarized(pairs: list[tuple[float, float]]) -> Paired:
     """Medians of (plain, variant) pairs."""
     ratios = [value / plain for plain, value in pairs]
     low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3

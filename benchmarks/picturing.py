@@ -21,9 +21,9 @@ from tests.browser import FLAGS, executable
 
 import cutaway
 from benchmarks.report import Figure
+from cutaway.core.io import write
 from cutaway.server.page import html
-from cutaway.views.showing import showing
-from cutaway.views.writing import write
+from cutaway.views.showable import as_showable
 
 WRITE = "page written, all details of all ops"
 PAINT = "first paint of a graph, from opening the file"
@@ -90,7 +90,7 @@ def figures(size: Size) -> list[Figure]:
             trace = transformer(n_blocks)
             path = Path(folder) / f"{n_blocks}.html"
             begun = perf_counter()
-            write(path, html([showing(trace)]))
+            write(path, html([as_showable(trace)]))
             on = f"T5, 2 × {n_blocks} blocks, {len(trace):,} ops"
             megabytes = path.stat().st_size / 1e6
             found.append(Figure(WRITE, on, perf_counter() - begun, "s", remark=f"{megabytes:.1f} MB"))

@@ -19,7 +19,7 @@ from torch.distributions import MultivariateNormal
 from torch.nn import functional
 
 from benchmarks.report import Figure, short
-from cutaway.neurons.gaussian_greedy import Greedy, scatter_of
+from cutaway.neurons.probes.gaussian.greedy import Greedy, scatter_of
 from cutaway.probes import Gaussian, Linear
 
 LINEAR = "elastic-net probe, beside NeuroX's training"
@@ -137,9 +137,9 @@ class _OneByOne:
         self._means, self._covariances, priors = [], [], []
         for code in range(int(y.max()) + 1):
             rows = x[y == code].double()
-            centred = rows - rows.mean(0)
+            centered = rows - rows.mean(0)
             self._means.append(rows.mean(0))
-            scatter = torch.diag(rows.var(0)) + centred.T @ centred
+            scatter = torch.diag(rows.var(0)) + centered.T @ centered
             self._covariances.append(scatter / (len(rows) + 2 * x.shape[1] + 4))
             priors.append(len(rows) / len(x))
         self._priors = torch.tensor(priors, dtype=torch.float64)

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.report import Figure, short
-from cutaway.neurons.ranking import rank
-from cutaway.store.activations_windows import CollectedSite
-from cutaway.store.activations_writing import ActivationsWriter, Rows
+from cutaway.neurons.ranking.rank import rank
+from cutaway.store.activations.windows import CollectedSite
+from cutaway.store.activations.writer import ActivationsWriter, Rows
 
 MEMORY = "ranking units of a set on disk, most memory of the process"
 SPEED = "ranking units of an array in memory"
@@ -32,8 +32,8 @@ _IN_WINDOW = 8192
 WORKER = """
 import json, re, sys, threading, time
 import numpy as np
-from cutaway.neurons.ranking import rank
-from cutaway.store.loading import load
+from cutaway.neurons.ranking.rank import rank
+from cutaway.store.load import load
 def status(name): return 1024 * int(re.search(name + r':\\s*(\\d+)', open('/proc/self/status').read())[1])
 path, method, n_units, planted = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 labels = np.load(path + '-labels.npy')

@@ -27,14 +27,14 @@ from benchmarks import formats
 from benchmarks.formats import PLAIN, Format
 from benchmarks.report import Figure, short
 from cutaway.core.arrays import Raw
-from cutaway.store.archive import Archive
-from cutaway.store.backends import backend_for
-from cutaway.store.descriptors import HELD
-from cutaway.store.matrices import StatisticsSegment
-from cutaway.store.records import Row, Schema
-from cutaway.store.run import Run
-from cutaway.store.segments import Limits
-from cutaway.store.writer import Writer
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.backends.file_handles import FILE_HANDLES
+from cutaway.store.format.records import Row, Schema
+from cutaway.store.format.segments import Limits
+from cutaway.store.format.statistic_segments import StatisticsSegment
+from cutaway.store.reading.archive import Archive
+from cutaway.store.runs.run import Run
+from cutaway.store.writing.writer import Writer
 
 WRITE = "a step written and acknowledged"
 READ = "one tensor read"
@@ -146,7 +146,7 @@ def reading(place: Path, stores: Mapping[str, Format], size: Size, state: str) -
         _value(run, step, other)  # opens the file
         for way, wanted in (("file open", name), ("file closed", other)):
             if way == "file closed":
-                HELD.clear()
+                FILE_HANDLES.clear()
             times[way].append(timed(_value, run, step, wanted))
         for title, store in stores.items():
             times[title].append(timed(store.read, step % _n_steps_of(title, size), name))

@@ -20,8 +20,8 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from cutaway.recording import device as on_device  # noqa: E402
-from cutaway.recording.statistics import Level, Summary  # noqa: E402
+from cutaway.recording.statistics import device as on_device  # noqa: E402
+from cutaway.recording.statistics.summary import Level, Summary  # noqa: E402
 
 Make = Callable[[int, torch.device], Tensor]
 UNITS = 128

@@ -16,7 +16,7 @@ from benchmarks.measure import CONTROL, Paired, Run, paired, python_bytes, timed
 from benchmarks.models import Case, Example
 from benchmarks.report import Figure, short
 from benchmarks.torchlens import TorchLens
-from cutaway.capture.saving import Saver
+from cutaway.capture.saved.save_policy import Saver
 from cutaway.capture.session import Session
 from cutaway.graph.trace import Trace
 

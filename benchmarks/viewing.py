@@ -29,10 +29,10 @@ import cutaway
 from benchmarks.picturing import chromium
 from benchmarks.report import Figure
 from cutaway.core.arrays import Raw
-from cutaway.graph.dependencies import Dependencies, Link, Node
+from cutaway.graph.dependencies.graph import Dependencies, Link, Node
 from cutaway.server import bundle
-from cutaway.store.records import Row
-from cutaway.store.writer import Writer
+from cutaway.store.format.records import Row
+from cutaway.store.writing.writer import Writer
 
 START = "the command to the first paint"
 SELECT = "a selector changed, event to pixels: median"

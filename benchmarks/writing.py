@@ -1,7 +1,7 @@
 """A language model of GPT-2-small's size with seeded weights, its tokenizer and prompt: alike under any transformers.
 
 Nothing is fetched: the weights are drawn here, parameter by parameter, because releases of transformers draw
-differently. Every word is one token, so that a peer that decodes and tokenises again finds the same ids.
+differently. Every word is one token, so that a peer that decodes and tokenizes again finds the same ids.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which hidden units does a classifier need, and for which class?
 
-1. train a small classifier on made-up data: four classes, each around two centres of its own;
+1. train a small classifier on made-up data: four classes, each around two centers of its own;
 2. switch off each hidden unit in turn, and measure the accuracy of each class;
 3. print what every class loses with the units that matter most to it, and check one of them by hand.
 """
@@ -17,12 +17,12 @@ N_CLASSES = 4
 
 def main() -> None:
     torch.manual_seed(0)
-    centres = 2.5 * torch.randn(2 * N_CLASSES, 10)
-    x, y = samples(centres, 2000)
+    centers = 2.5 * torch.randn(2 * N_CLASSES, 10)
+    x, y = samples(centers, 2000)
     model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, N_CLASSES))
     train(model, x, y)
 
-    x, y = samples(centres, 1000)
+    x, y = samples(centers, 1000)
 
     @torch.no_grad()
     def accuracy() -> Tensor:
@@ -43,10 +43,10 @@ def main() -> None:
     print(f"\nEdited by hand at {best[0]}: {'the same' if same else 'another'} accuracy.")
 
 
-def samples(centres: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Points around the centres, and the class of each."""
-    which = torch.randint(len(centres), (n,))
-    return centres[which] + 1.5 * torch.randn(n, centres.shape[1]), which % N_CLASSES
+def samples(centers: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Points around the centers, and the class of each."""
+    which = torch.randint(len(centers), (n,))
+    return centers[which] + 1.5 * torch.randn(n, centers.shape[1]), which % N_CLASSES
 
 
 def train(model: nn.Module, x: Tensor, y: Tensor) -> None:

@@ -1,6 +1,6 @@
 """Which neurons of a sentence encoder know how a word ends, and does the model need them?
 
-1. read sentences of this project's own pages (its own licence; any text files may be given instead);
+1. read sentences of this project's own pages (its own license; any text files may be given instead);
 2. collect what the six layers of MiniLM give for every word;
 3. label words by their endings: a rule, not a tagger, stands for parts of speech;
 4. rank the neurons by several methods, and compare the methods;
@@ -28,14 +28,13 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.views.plates import Page, Prose, Section
-from cutaway.views.result_pages import page_of
+from cutaway.pages import Page, Prose, Section, page_of
 
 DOCS = Path(__file__).parent.parent / "docs"
 ENDINGS = {"ing": r"[a-z]{3,}ing$", "ed": r"[a-z]{3,}ed$", "s": r"[a-z]{2,}[^su]s$"}
 LONG = r".{7,}"
 METHODS = ("probeless", "linear", "gaussian", "average_precision", "mean_select", "random")
-OPTIONS = {"linear": {"l1": 1e-3, "l2": 1e-3, "standardise": True}, "gaussian": {"n_units": 20}}
+OPTIONS = {"linear": {"l1": 1e-3, "l2": 1e-3, "standardize": True}, "gaussian": {"n_units": 20}}
 
 
 def main() -> None:
@@ -92,7 +91,7 @@ def metrics(model: nn.Module, tokenizer: object, sentences: list[list[str]], tra
     last = train.sites[0]
     tasks = {"ending": (ENDINGS, y), "length": (LONG, cutaway.neurons.annotate(train, LONG))}
     probes = {
-        name: cutaway.probes.Linear(l2=1e-3, standardise=True).fit(train, known) for name, (_, known) in tasks.items()
+        name: cutaway.probes.Linear(l2=1e-3, standardize=True).fit(train, known) for name, (_, known) in tasks.items()
     }
     inputs = tokenizer(sentences, is_split_into_words=True, return_tensors="pt", padding=True)
 

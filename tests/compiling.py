@@ -9,7 +9,7 @@ def forget_compiled() -> None:
     """Forget what earlier tests compiled."""
     import torch
 
-    from cutaway.recording.subjects import is_anything_compiled
+    from cutaway.recording.models import is_anything_compiled
 
     if is_anything_compiled():
         torch._dynamo.reset()

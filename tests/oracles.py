@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway import Op, Trace
-from cutaway.core.trees import leaves, replace
+from cutaway.core.pytree import leaves, replace
 
 _DRAWS = ("rand", "randn", "bernoulli", "dropout", "normal", "uniform", "multinomial", "randint", "randperm", "rrelu")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -13,13 +15,14 @@ import pytest
 
 import cutaway
 from cutaway.core import late
+from tests import ROOT
 
-ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src" / "cutaway"
 
 # What each layer may import of the package; imports point down.
 ALLOWED = {
     "core": set(),
+    "layout": {"core"},
     "graph": {"results", "core"},
     "results": {"core"},
     "store": {"graph", "results", "core"},
@@ -28,16 +31,97 @@ ALLOWED = {
     "recording": {"capture", "store", "graph", "results", "core"},
     "collecting": {"capture", "store", "graph", "results", "core"},
     "neurons": {"capture", "store", "graph", "results", "core"},
-    "language": {"capture", "store", "graph", "results", "core"},
+    "lm": {"capture", "store", "graph", "results", "core"},
     "studies": {"capture", "graph", "results", "core"},
-    "views": {"results", "store", "graph", "core"},
-    "server": {"views", "store", "results", "core"},
+    "views": {"layout", "results", "store", "graph", "core"},
+    "server": {"views", "layout", "store", "results", "core"},
 }
-MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "language", "studies", "integrations"}
+MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "lm", "studies", "integrations"}
 PUBLIC = [
-    *("Activations", "CutawayError", "Generation", "Op", "Run", "Trace", "collect", "diff", "edit", "generate"),
-    *("lm", "load", "neurons", "probes", "record", "show", "sites", "studies", "trace", "watch"),
+    *("Activations", "CutawayError", "Generation", "Op", "Run", "Site", "Trace", "collect", "diff", "edit", "errors"),
+    *("generate", "graph", "lm", "load", "neurons", "pages", "probes", "record", "results", "schedules", "server"),
+    *("show", "sites", "store", "studies", "trace", "watch"),
 ]
+RETIRED_SYMBOLS = {
+    *(
+        "Met",
+        "Held",
+        "Sighting",
+        "Sightings",
+        "Wanted",
+        "Standing",
+        "told",
+        "Gone",
+        "Reading",
+        "Seen",
+        "Taken",
+        "still",
+    ),
+    *(
+        "framed",
+        "assembled",
+        "drawn",
+        "_drawn",
+        "_written",
+        "_kept",
+        "found",
+        "thing",
+        "said",
+        "Manner",
+        "How",
+        "Place",
+    ),
+}
+"""Names of classes and functions that had to be decoded."""
+RETIRED_TEXT = re.compile(
+    r"\w*(colour|neighbour|behaviour|labelled|(normal|standard|random|initial|summar|factor)is(e|ing|ation))\w*"
+    r"|looked at is gone|is called so\.|will stand here|how often which value|is nothing that \w+ can be"
+    r"|beyond all measure|which is a fault of its own|\bone waits for|hang together|arguments felt|in none but its own"
+    r"|for who knows|is no damage, and said so|found by its computation|What only you know"
+)
+"""British spelling, and phrases that had to be read twice."""
+STORED = {
+    'RENAMED = {"ColouredText": "ColoredText"}',
+    '_STORED_NAMES = {"standardize": "standardise"}',
+    '    "standardise": "values standardized",  # in archives of earlier versions',
+}
+"""Lines with names that archives of earlier versions hold."""
+MOST_FILES = 22
+TERMS = {
+    "formatting",
+    "patching",
+    "pooling",
+    "sampling",
+    "sharding",
+    "ranking",
+    "clustering",
+    "aliasing",
+    "indexing",
+    "wiring",
+}
+"""Words in -ing that are terms of the field."""
+RETIRED = {
+    *("apart", "held", "meeting", "standing", "stillness", "unseen", "returned", "borders", "places", "eagerness"),
+    *("sightings", "observing", "stepping", "subjects", "kept", "contents", "pending", "guarding", "structures"),
+    *("moments_of", "waiting", "losses_of", "descriptors", "hints", "gone", "beside", "likeness", "lettering", "looks"),
+    *("making", "passing", "deciding", "wording", "plates", "scene", "arms", "reach", "spending", "counterparts"),
+    *("spreading", "assembling", "estimated", "nulls", "sweeps", "attributed", "tail", "changed", "pieces", "seeing"),
+    *(
+        "answers",
+        "opened",
+        "shelf",
+        "guard",
+        "striking",
+        "tinting",
+        "tinted",
+        "saying",
+        "asks",
+        "wishes",
+        "pace",
+        "strip",
+    ),
+}
+"""Names of files that had to be decoded."""
 
 
 @cache
@@ -57,26 +141,72 @@ def imports(path: Path, *, top_level: bool = False) -> frozenset[str]:
 FILES = sorted(SRC.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_imports_point_down(path: Path) -> None:
-    parts = path.relative_to(SRC).parts
-    if len(parts) == 1 or parts[0] == "cli":
-        return  # the facade and the command line are the top
-    layer = parts[0]
-    for name in imports(path):
-        head, *rest = name.split(".")
-        if head == "cutaway" and rest and rest[0] != layer:
-            assert rest[0] in ALLOWED[layer], f"{layer} must not import {name}"
-        if head == "torch":
-            assert layer in MAY_USE_TORCH, f"{layer} must not import torch"
-        assert head not in ("pickle", "dill", "cloudpickle"), name
+def test_imports_point_down() -> None:
+    for path in FILES:
+        layer = path.relative_to(SRC).parts[0]
+        if path.parent == SRC or layer == "cli":
+            continue  # the facade and the command line are the top
+        for name in imports(path):
+            head, *rest = name.split(".")
+            if head == "cutaway" and rest and rest[0] != layer:
+                assert rest[0] in ALLOWED[layer], f"{path}: {layer} must not import {name}"
+            if head == "torch":
+                assert layer in MAY_USE_TORCH, f"{path}: {layer} must not import torch"
+            assert head not in ("pickle", "dill", "cloudpickle"), f"{path}: {name}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_every_module_says_what_it_holds_and_stays_short(path: Path) -> None:
-    text = path.read_text()
-    assert ast.get_docstring(ast.parse(text)), "a module opens with a sentence"
-    assert len(text.splitlines()) <= 500
+def test_every_module_says_what_it_holds_and_stays_short() -> None:
+    for path in FILES:
+        text = path.read_text()
+        assert ast.get_docstring(ast.parse(text)), f"{path}: a module opens with a sentence"
+        assert len(text.splitlines()) <= 500, f"{path} is too long"
+
+
+def test_every_package_opens_with_a_map_of_its_folder() -> None:
+    for path in SRC.rglob("__init__.py"):
+        if path.parent == SRC:
+            continue
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        entries = {line.split()[0] for line in text.splitlines() if line.strip()}
+        for entry in path.parent.iterdir():
+            name = entry.name + "/" if entry.is_dir() else entry.stem
+            is_code = entry.suffix == ".py" or (entry / "__init__.py").is_file()
+            if is_code and entry.stem != "__init__":
+                assert name in entries, f"the map of {path.parent} lacks {name}"
+
+
+def test_no_folder_is_crowded() -> None:
+    for root, pattern in ((SRC, "*.py"), (ROOT / "web" / "src", "*.*"), (ROOT / "tests", "*.py")):
+        for folder in [root, *(each for each in root.rglob("*") if each.is_dir())]:
+            files = [each for each in folder.glob(pattern) if not re.search(r"__init__|\.test\.|\.pyi$", each.name)]
+            assert len(files) <= MOST_FILES, f"{folder} has {len(files)} files"
+
+
+def test_file_names_are_nouns_of_the_field() -> None:
+    for path in [*FILES, *(ROOT / "web" / "src").rglob("*.ts*")]:
+        stem = path.name.split(".")[0].replace("-", "_")
+        assert stem not in RETIRED, f"{path}: {stem!r} is retired; see the floor plan in CONTRIBUTING.md"
+        assert not stem.endswith("ing") or stem.split("_")[-1] in TERMS, f"{path}: a file name is a noun"
+
+
+def test_symbols_and_texts_avoid_retired_words() -> None:
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                assert node.name not in RETIRED_SYMBOLS, f"{path}: {node.name} has to be decoded"
+    texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *FILES]
+    for path in [*texts, *(ROOT / "web" / "src").rglob("*.ts*")]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = RETIRED_TEXT.search(line)
+            assert found is None or line in STORED, f"{path}:{number}: {found and found[0]!r} is retired"
+
+
+def test_the_map_in_the_guide_is_that_of_the_layers() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", text, re.MULTILINE)
+    drawn = {name: set(re.findall(r"`(\w+)`", below)) for name, below in rows if below != "anything"}
+    assert drawn == ALLOWED
+    assert {name for name, _ in rows} >= {path.name for path in SRC.iterdir() if (path / "__init__.py").is_file()}
 
 
 def test_the_public_names_are_the_pinned_list() -> None:
@@ -89,8 +219,8 @@ def test_the_public_names_are_the_pinned_list() -> None:
 
 def test_reading_needs_no_torch() -> None:
     code = (
-        "import sys, cutaway, cutaway.graph.trace, cutaway.views.drawing, cutaway.core.sites;"
-        "import cutaway.server.showing; cutaway.show;"
+        "import sys, cutaway, cutaway.graph.trace, cutaway.views.draw.draw, cutaway.core.sites;"
+        "import cutaway.server.show; cutaway.show;"
         "cutaway.Trace; cutaway.CutawayError; assert 'torch' not in sys.modules, 'torch was loaded'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -104,37 +234,27 @@ def test_tracing_does_not_load_what_the_model_does_not_need() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_every_module_can_be_imported_first(path: Path) -> None:
+def test_every_module_can_be_imported_first() -> None:
     """No circle of imports, whichever file is asked for first."""
-    names = {p: ".".join(p.relative_to(SRC.parent).with_suffix("").parts) for p in FILES}
-    seen: dict[str, set[str]] = {
-        names[p]: {n for n in imports(p, top_level=True) if n in names.values()} for p in FILES
+    names = {".".join(path.relative_to(SRC.parent).with_suffix("").parts) for path in FILES}
+    below = {
+        name: sorted(imports(path, top_level=True) & names - {name})
+        for path in FILES
+        for name in [".".join(path.relative_to(SRC.parent).with_suffix("").parts)]
     }
-    above: list[str] = []
-    stack = [(names[path], iter(seen[names[path]]))]
-    above.append(names[path])
-    while stack:
-        for below in stack[-1][1]:
-            assert below != names[path], f"{' → '.join(above)} → {below}"
-            if below not in above:
-                above.append(below)
-                stack.append((below, iter(seen[below])))
-                break
-        else:
-            stack.pop()
+    TopologicalSorter(below).prepare()  # raises CycleError, which names the circle
 
 
 def test_late_bound_methods_exist() -> None:
-    assert late.bound()
-    for place in late.bound().values():
+    assert late.bindings()
+    for place in late.bindings().values():
         module, _, function = place.partition(":")
         assert callable(getattr(import_module(module), function))
 
 
 def test_tests_mirror_the_source() -> None:
     for folder in (ROOT / "tests").iterdir():
-        if folder.is_dir() and folder.name not in ("docs", "benchmarks", "__pycache__"):
+        if folder.is_dir() and folder.name not in ("docs", "benchmarks", "web", "__pycache__"):
             assert (SRC / folder.name).is_dir(), f"tests/{folder.name} mirrors nothing"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,7 +13,8 @@ from pathlib import Path
 import hatch_build
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
+
 STATIC = "cutaway/server/static/"
 
 
@@ -34,10 +36,10 @@ def test_a_source_archive_has_the_bundle_and_makes_a_wheel_without_node(tmp_path
     wheel = hatchling(tmp_path / archive.name.removesuffix(".tar.gz"), "wheel", tmp_path / "wheel", path="")
     with zipfile.ZipFile(wheel) as found:
         script = found.read(STATIC + "cutaway.js")
-        licences = found.read(STATIC + "LICENSES.txt").decode()
+        licenses = found.read(STATIC + "LICENSES.txt").decode()
         assert not any(name.startswith(("web/", "tests/")) for name in found.namelist())
     assert script == (ROOT / "src" / STATIC / "cutaway.js").read_bytes()
-    assert "preact" in licences
+    assert "preact" in licenses
 
 
 def checkout(folder: Path) -> Path:
@@ -49,8 +51,25 @@ def checkout(folder: Path) -> Path:
 
 def test_a_checkout_without_node_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(hatch_build.BuildError, match=r"no node and npm here. Install Node 20 or later with npm"):
+    with pytest.raises(hatch_build.BuildError, match=r"node and npm not found. Install Node 20 or later with npm"):
         hatch_build.build(checkout(tmp_path))
+
+
+def test_without_node_a_checkout_installs_without_the_interactive_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = checkout(tmp_path / "checkout")
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("static", "__pycache__"))
+    wheel = hatchling(source, "wheel", tmp_path / "wheel", path="")
+    with zipfile.ZipFile(wheel) as found:
+        names = found.namelist()
+    assert "cutaway/__init__.pyi" in names
+    assert not any(name.startswith(STATIC) for name in names)
+    monkeypatch.setenv("CUTAWAY_BUNDLE", "required")
+    with pytest.raises(AssertionError, match="needs Node"):
+        hatchling(source, "wheel", tmp_path / "release", path="")
 
 
 def test_an_old_node_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +77,7 @@ def test_an_old_node_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (tmp_path / name).write_text("#!/bin/sh\necho v18.2.0\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(hatch_build.BuildError, match=r"needs Node 20, and .* is v18.2.0"):
+    with pytest.raises(hatch_build.BuildError, match=r"needs Node 20: .* is v18.2.0"):
         hatch_build.build(checkout(tmp_path / "checkout"))
 
 

@@ -151,9 +151,7 @@ def test_activations_hand_on_what_was_stated(tmp_path: Path) -> None:
             return x.tanh().sum((1, 2))
 
     model, x = Bare(), torch.randn(6, 4, 5)
-    with pytest.raises(
-        cutaway.CutawayError, match=r"'\./tanh' has no dimension that is known to count units.*unit_dim="
-    ):
+    with pytest.raises(cutaway.CutawayError, match=r"'\./tanh' has no known unit dimension.*unit_dim="):
         cutaway.collect(model, x, at="./tanh")
     acts = cutaway.collect(model, x, at="./tanh", unit_dim=1, path=tmp_path / "acts")
     assert acts.widths == (4,)
@@ -192,17 +190,17 @@ def test_a_pattern_leaves_out_what_cannot_be_counted() -> None:
 
     torch.manual_seed(0)
     model, x = Routed().eval(), torch.randn(5, 4)
-    with pytest.warns(UserWarning, match=r"2 sites that the pattern covers cannot be collected, all in acts\.left_out"):
+    with pytest.warns(UserWarning, match=r"2 sites matched by the pattern cannot be collected, see acts\.left_out"):
         acts = cutaway.collect(model, x, at="*")
     assert acts.sites == ("first", "head")
     assert set(acts.left_out) == {"pick", "rows"}
     assert "unit_dim=" in acts.left_out["pick"]
-    assert "no dimension for the samples" in acts.left_out["rows"]
+    assert "no sample dimension" in acts.left_out["rows"]
     assert "2 sites left out" in repr(acts)
     for site in ("pick", "rows"):
         with pytest.raises((cutaway.CutawayError), match=site):
             cutaway.collect(model, x, at=site)
-    with pytest.warns(UserWarning, match=r"1 site that the pattern covers have no lesion"):
+    with pytest.warns(UserWarning, match=r"1 site matched by the pattern cannot be lesioned"):
         lesions = cutaway.studies.lesion(model, lambda: model(x), at="*", each="unit")
     assert set(lesions.sites) == {"first", "rows", "head"}
     assert set(lesions.left_out) == {"pick"}

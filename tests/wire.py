@@ -1,4 +1,4 @@
-"""The TypeScript types of the views, made from the dataclasses: `python -m tests.wire` writes the files of `FILES`."""
+"""Generates the TypeScript types of the views from their dataclasses: `python -m tests.wire` writes `FILES`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,28 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from cutaway.core.statistics import N_SAMPLED, STATISTICS, UNKNOWN, Statistic
 from cutaway.core.zscores import FAR, LARGEST
+from tests import ROOT
 
-FOLDER = Path(__file__).parent.parent / "web" / "src"
+FOLDER = ROOT / "web" / "src"
 MODULES = (
-    *("cutaway.views.graph", "cutaway.views.picture", "cutaway.views.values", "cutaway.views.details"),
-    *("cutaway.views.run_view", "cutaway.views.run_graph", "cutaway.views.sample_view", "cutaway.views.tensor_view"),
-    *("cutaway.views.network_view", "cutaway.views.page_items", "cutaway.core.statistics"),
+    *(
+        "cutaway.layout.graph_view",
+        "cutaway.layout.picture",
+        "cutaway.views.values.value_view",
+        "cutaway.views.graph.op_details",
+    ),
+    *(
+        "cutaway.views.run.run_view",
+        "cutaway.views.run.run_graph",
+        "cutaway.views.run.sample_view",
+        "cutaway.views.run.tensor_view",
+    ),
+    *("cutaway.views.run.module_table", "cutaway.views.pages.page_items", "cutaway.core.statistics"),
 )
 ROOTS = (
     *("GraphView", "Fold", "Picture", "Detail"),
@@ -27,22 +37,25 @@ ROOTS = (
 )
 FILES = {
     FOLDER / "lib" / "wire.ts": (MODULES, ROOTS),
-    FOLDER / "plates" / "wire.ts": (("cutaway.views.plates", "cutaway.views.activations_view"), ("Page", "PageView")),
+    FOLDER / "pages" / "wire.ts": (
+        ("cutaway.views.pages.model", "cutaway.views.pages.results.activations"),
+        ("Page", "PageView"),
+    ),
 }
-"""Each file with the modules that its types are from, and those of them that travel by themselves."""
+"""Each generated file with the modules that define its types, and the root types that are sent by themselves."""
 HEAD = """\
-// The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
+// Types of the views that Python sends, generated from their dataclasses by `python -m tests.wire`: change those.
 """
 NUMBERS = {
-    "FAR": (FAR, "From this z-score on, a number stands out."),
-    "LARGEST": (LARGEST, "Larger z-scores are cut off."),
-    "N_SAMPLED": (N_SAMPLED, "The most elements of a tensor that quantiles and histogram are taken of."),
+    "FAR": (FAR, "Numbers with at least this z-score are outliers."),
+    "LARGEST": (LARGEST, "Z-scores are clipped to this."),
+    "N_SAMPLED": (N_SAMPLED, "Maximum number of elements that quantiles and histogram sample from a tensor."),
 }
 PLAIN = {int: "number", float: "number", str: "string", bool: "boolean", NoneType: "null", Any: "unknown"}
 
 
 def typescript(names: tuple[str, ...] = MODULES, roots: tuple[str, ...] = ROOTS) -> str:
-    """The text of a file: closed sets of words, flags, then one interface for each dataclass that travels."""
+    """The text of a file: unions of literals, flags, then one interface for each dataclass that is sent."""
     modules = [import_module(name) for name in names]
     named: dict[str, type] = {}
     for module in modules:
@@ -59,7 +72,7 @@ def typescript(names: tuple[str, ...] = MODULES, roots: tuple[str, ...] = ROOTS)
 
 
 def _reach(kind: type, reached: dict[type, None]) -> None:
-    """Note a dataclass, and those that its fields hold."""
+    """Add a dataclass and, recursively, those in its fields."""
     if kind not in reached:
         reached[kind] = None
         for hint in get_type_hints(kind).values():
@@ -75,14 +88,14 @@ def _parts(hint: Any) -> Iterator[Any]:
 
 
 def _words(modules: list[ModuleType], kinds: dict[type, None]) -> dict[Any, str]:
-    """The closed sets of words that have a name in Python and are used by one of the kinds."""
+    """The `Literal` types that have a name in Python and are used by one of the dataclasses."""
     used = [part for kind in kinds for hint in get_type_hints(kind).values() for part in _parts(hint)]
-    found: dict[Any, str] = {}
+    literals: dict[Any, str] = {}
     for module in modules:
         for name, value in vars(module).items():
             if get_origin(value) is Literal and value in used and not name.startswith("_"):
-                found.setdefault(value, name)
-    return found
+                literals.setdefault(value, name)
+    return literals
 
 
 def _flags(module: ModuleType) -> list[tuple[str, int]]:
@@ -94,26 +107,26 @@ def _union(hint: Any) -> str:
 
 
 def _interface(kind: type, words: dict[Any, str]) -> str:
-    said, hints = _docstrings(kind), get_type_hints(kind)
+    docstrings, hints = _docstrings(kind), get_type_hints(kind)
     lines = []
     for field in fields(kind):
-        lines += [f"  /** {said[field.name]} */"] if field.name in said else []
+        lines += [f"  /** {docstrings[field.name]} */"] if field.name in docstrings else []
         lines.append(f"  {field.name}: {_typed(hints[field.name], words)};")
     about = (inspect.getdoc(kind) or "").partition("\n")[0]
     return "\n".join([f"/** {about} */", f"export interface {kind.__name__} {{", *lines, "}"])
 
 
 def _statistics() -> str:
-    """The table of statistics; of each, what differs from one that is not in the table."""
+    """The table of statistics; each row has only what differs from `UNKNOWN`."""
     plain = asdict(UNKNOWN)
     rows = [{key: value for key, value in asdict(each).items() if value != plain[key]} for each in STATISTICS.values()]
     lines = [f"/** {about} */\nexport const {name} = {value};" for name, (value, about) in NUMBERS.items()]
     lines += [
-        "/** What holds of a statistic that is not in the table. */",
+        "/** Defaults, also used for a statistic that is not in the table. */",
         f"export const UNKNOWN: Statistic = {_literal(plain)};",
     ]
     lines += [
-        "/** All statistics, in the order in which they are shown. */",
+        "/** All statistics, in display order. */",
         "export const STATISTICS: readonly Statistic[] = [",
     ]
     lines += [f"  {{ ...UNKNOWN, {_literal(row)[2:]}," for row in rows]
@@ -125,15 +138,15 @@ def _literal(row: dict[str, Any]) -> str:
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """What stands below the fields of a class."""
+    """The docstrings below the fields of a class."""
     (body,) = (node.body for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef))
-    found, name = {}, ""
+    docstrings, name = {}, ""
     for statement in body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             name = statement.target.id
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and name:
-            found[name] = " ".join(str(statement.value.value).split())
-    return found
+            docstrings[name] = " ".join(str(statement.value.value).split())
+    return docstrings
 
 
 def _typed(hint: Any, words: dict[Any, str]) -> str:
@@ -155,7 +168,7 @@ def _typed(hint: Any, words: dict[Any, str]) -> str:
     if origin in (tuple, list, frozenset, Sequence):
         item = _typed(args[0], words)
         return f"({item})[]" if "|" in item else f"{item}[]"
-    raise TypeError(f"there is no TypeScript for {hint!r}")
+    raise TypeError(f"cannot express {hint!r} in TypeScript")
 
 
 if __name__ == "__main__":

@@ -678,7 +678,7 @@ def complex_and_fft() -> Any:  # 52
 
 
 @case
-def quantised() -> Any:  # 52
+def quantized() -> Any:  # 52
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
     return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8), x()
 

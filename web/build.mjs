@@ -40,14 +40,14 @@ function write(path, text) {
   renameSync(beside, path);
 }
 
-// The licence of every package of which something is in the bundle.
+// The license of every package of which something is in the bundle.
 function licenses(inputs) {
   const names = new Set(inputs.map((input) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1]).filter(Boolean));
   return [...names].sort().map((name) => {
     const folder = join(WEB, "node_modules", name);
     const about = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
     const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)/i.test(entry));
-    if (!file) throw new Error(`${name} is bundled and comes without a licence file`);
+    if (!file) throw new Error(`${name} is bundled and comes without a license file`);
     return `${name} ${about.version} (${about.license})\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
   }).join("\n----\n\n");
 }

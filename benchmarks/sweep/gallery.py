@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cutaway.graph.trace import Trace
-from cutaway.views.graphing import graph_view
-from cutaway.views.placing import place
-from cutaway.views.showing import small
-from cutaway.views.svg import svg
+from cutaway.layout.place import place
+from cutaway.views.draw.svg import svg
+from cutaway.views.graph.from_trace import graph_view
+from cutaway.views.showable import overview_picture
 
 if TYPE_CHECKING:
     from benchmarks.sweep.checks import Verdict
@@ -28,7 +28,7 @@ def draw(trace: Trace, name: str, folder: Path) -> str:
     """Draw a trace, folded so that it can be taken in at a glance; gives the name of the file."""
     file = re.sub(r"[^\w.-]+", "-", name) + ".svg"
     folder.mkdir(parents=True, exist_ok=True)
-    picture = small(graph_view(trace))
+    picture = overview_picture(graph_view(trace))
     (folder / file).write_text(svg(picture, place(picture)), encoding="utf-8")
     return file
 

@@ -77,7 +77,7 @@ class Net(nn.Module):
 if __name__ == "__main__":
     net = cutaway.trace(Net(), torch.ones(4, 3))
     net.draw(HERE / "drawing-rolled.svg", rolled=True, direction="right")
-    net.draw(HERE / "drawing-colour.svg", color_by="flops", depth=2)
+    net.draw(HERE / "drawing-color.svg", color_by="flops", depth=2)
     net.draw(HERE / "drawing-focus.svg", focus="blocks.2.inner.1")
     for name, model in (("shared-layer", SharedLayer()), ("back-to-back", BackToBack())):
         trace = cutaway.trace(model, torch.ones(2, 4))

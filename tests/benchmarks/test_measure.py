@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from benchmarks.measure import CONTROL, paired, python_bytes, summarised, timed
+from benchmarks.measure import CONTROL, paired, python_bytes, summarized, timed
 from benchmarks.models import chosen
 from benchmarks.report import Figure, text
 from benchmarks.torchlens import from_notes
@@ -20,7 +20,7 @@ def one_thread():
 
 
 def test_ratios_are_taken_within_a_pair():
-    found = summarised([(1.0, 2.0), (10.0, 20.0), (2.0, 6.0)])
+    found = summarized([(1.0, 2.0), (10.0, 20.0), (2.0, 6.0)])
     assert found.ratio == 2.0
     assert found.plain == 2.0
     assert found.value == 6.0

@@ -1,4 +1,4 @@
-"""Modules that change what they hold while they run, each in another way."""
+"""Modules that change their own state while they run, each in a different way."""
 
 from __future__ import annotations
 

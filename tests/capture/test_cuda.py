@@ -1,4 +1,4 @@
-"""On a GPU: the same promises, and no synchronisation."""
+"""Capture on a GPU: the same guarantees, and no synchronization."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import cutaway
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 
-_ELSEWHERE = {"meta", "quantised", "numpy_round_trip", "scripted_parts"}
+_ELSEWHERE = {"meta", "quantized", "numpy_round_trip", "scripted_parts"}
 """Bound to another device, or makes tensors on the CPU by itself."""
 
 
@@ -54,7 +54,7 @@ def test_every_op_gives_its_value_again(name: str) -> None:
     assert check_replay(cutaway.trace(model, *args, **kwargs))
 
 
-def test_no_operation_synchronises() -> None:
+def test_no_operation_synchronizes() -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(inplace=True), nn.Linear(64, 64), nn.LayerNorm(64)).cuda()
     x = torch.randn(8, 64, device="cuda")
     cutaway.trace(model, x)

@@ -1,4 +1,4 @@
-"""Gradients of every op, held against torch's own."""
+"""Gradients of every op equal torch's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The observer: values at sites of a running model, seen and never changed."""
+"""`observe` shows values at sites of a running model and never changes them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.zoo import ZOO
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.capture import active
-from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
-from cutaway.capture.places import units_by_site
+from cutaway.capture import sessions
+from cutaway.capture.interventions.targets import units_by_site
+from cutaway.capture.observe import Observation, check_single, no_value_error, observe
 from cutaway.core.errors import InputError, SiteError
+from cutaway.core.pytree import escape
 from cutaway.core.sites import Site
-from cutaway.core.trees import escape
 
 
 class Two(nn.Module):
@@ -66,7 +66,7 @@ def test_an_observation_says_where_it_stands() -> None:
     assert list(by_site) == [".@in.0:1", ".@in.scale:1", "cell@out:1", "cell@out:2", ".@out.0:1", ".@out.1:1"]
     cell = by_site["cell@out:2"]
     assert cell.module is model.cell
-    assert cell.asked == (Site.parse("cell"), Site.parse("*"))  # told once, whatever covers it
+    assert cell.requested == (Site.parse("cell"), Site.parse("*"))  # told once, whatever covers it
     assert (cell.n_tensors, by_site[".@out.1:1"].n_tensors, by_site[".@in.0:1"].n_tensors) == (1, 2, 2)
     assert by_site[".@out.0:1"].whole is returned
     assert by_site[".@out.0:1"].tensor is returned[0]
@@ -124,7 +124,7 @@ def test_modules_alone_need_no_function_mode() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     depths: list[int] = []
     with observe(model, ["0", "1@in"], lambda seen: depths.append(torch._C._len_torch_function_stack())):
-        assert not active.sessions
+        assert not sessions.sessions
         model(torch.ones(1, 2))
     assert depths == [0, 0]
 
@@ -151,7 +151,7 @@ def test_it_leaves_nothing_behind(site: str, fails: str) -> None:
     assert not any(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
     assert (len(hooks[0]), len(hooks[1])) == (0, 0)
     assert torch._C._len_torch_function_stack() == 0
-    assert not active.sessions
+    assert not sessions.sessions
 
 
 def test_it_is_entered_again_and_counts_passes_anew() -> None:
@@ -162,7 +162,7 @@ def test_it_is_entered_again_and_counts_passes_anew() -> None:
         with observer:
             model(torch.ones(1, 3))
         assert found == ["cell@out:1", "./relu.1:1", "cell@out:2", "./relu.2:1"]
-    with observer, pytest.raises(InputError, match="in use"):
+    with observer, pytest.raises(InputError, match="already active"):
         observer.__enter__()
     with observer.attached():
         for _ in range(2):
@@ -224,20 +224,20 @@ def test_what_was_not_reached_is_named() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with observe(model, ["0", "1:2", "1/tanh"], lambda seen: None) as observer:
         model(torch.ones(1, 2))
-    assert list(map(str, observer.missed)) == ["1:2", "1/tanh"]
-    assert "nothing ran at '1/tanh'" in str(nothing_ran(observer.missed[1]))
+    assert list(map(str, observer.missing_sites)) == ["1:2", "1/tanh"]
+    assert "no value at '1/tanh'" in str(no_value_error(observer.missing_sites[1]))
 
 
 def test_sites_that_no_run_makes_are_refused() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
-    with pytest.raises(SiteError, match="names no module"):
+    with pytest.raises(SiteError, match="matches no module"):
         observe(model, "3", print)
-    with pytest.raises(InputError, match="'0#1' names a unit"):
+    with pytest.raises(InputError, match="'0#1' is a single unit"):
         observe(model, "0#1", print)
     with pytest.raises(InputError, match=r"'0\.weight' is a parameter or buffer"):
         observe(model, "0.weight", print)
     scripted = nn.Sequential(torch.jit.script(nn.Linear(2, 2)))
-    with pytest.raises(InputError, match="'0' is scripted"), observe(scripted, "0", print):
+    with pytest.raises(InputError, match="'0' is a ScriptModule"), observe(scripted, "0", print):
         pass
     with observe(scripted, "**", print):  # a pattern leaves it out
         pass
@@ -245,7 +245,7 @@ def test_sites_that_no_run_makes_are_refused() -> None:
 
 def test_a_site_of_several_tensors_can_be_refused() -> None:
     model, x = Two(), torch.ones(1, 3)
-    with pytest.raises(InputError, match=r"'\.' has 2 tensors there: say which is meant: '\.@out\.0', '\.@out\.1'"):
+    with pytest.raises(InputError, match=r"'\.' has 2 tensors there: choose one of '\.@out\.0', '\.@out\.1'"):
         with observe(model, ".", check_single):
             model(x)
     with observe(model, ".@out.1", check_single):
@@ -265,7 +265,7 @@ def test_units_are_gathered_by_site() -> None:
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     assert units_by_site(model, ["0#2", "0#1", "1"]) == {"0": [2, 1], "1": None}
     assert units_by_site(model, "*") == {"0": None, "1": None}
-    with pytest.raises(SiteError, match="'3' names no module"):
+    with pytest.raises(SiteError, match="'3' matches no module"):
         units_by_site(model, "3")
-    with pytest.raises(InputError, match="give a site, or several"):
+    with pytest.raises(InputError, match="pass a site or several"):
         units_by_site(model, [])

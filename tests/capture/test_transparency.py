@@ -1,4 +1,4 @@
-"""The program runs exactly as it would have: bit for bit, for every model of the zoo."""
+"""Capture does not change what a program computes, bit for bit, for every model of the zoo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values and parents of a trace are right: held against hooks, and against a replay of every op."""
+"""Values and parents in a trace are right: compared with hooks, and with a replay of every op."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway.core.errors import StaleValueError
-from cutaway.core.trees import escape
+from cutaway.core.pytree import escape
 
 _UNHOOKABLE = {"scripted_parts"}  # torch takes no hooks on scripted modules
 _OTHER_PATH_WITH_HOOKS = {"transformer_fast_path", "attention_fast_path"}
@@ -191,7 +191,7 @@ def test_what_a_module_received_is_what_its_pre_hooks_made_of_it() -> None:
 
 
 def test_code_that_cannot_be_opened_says_so() -> None:
-    for name in ("cond", "quantised", "gradient_inside_forward", "function_transforms"):
+    for name in ("cond", "quantized", "gradient_inside_forward", "function_transforms"):
         model, args, _ = ZOO[name]()
         assert [op for op in cutaway.trace(model, *args) if op.is_opaque], name
 

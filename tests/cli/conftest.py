@@ -47,7 +47,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that ended properly."""
+    """A run that was closed."""
     path = tmp_path_factory.mktemp("runs") / "base"
     record(path)
     return path

@@ -33,7 +33,7 @@ def test_an_existing_folder_is_left_alone(ask: Ask, base: Path, tmp_path: Path) 
     (tmp_path / "mine").write_text("mine")
     answer = ask("export", base, tmp_path, "--format", "csv", "--what", "notes")
     assert answer.code == 2
-    assert "nothing is overwritten" in answer.err
+    assert "is not overwritten" in answer.err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
@@ -43,4 +43,4 @@ def test_parquet_without_pyarrow_is_one_sentence(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     answer = ask("export", base, tmp_path / "out", "--format", "parquet")
     assert answer.code == 2
-    assert answer.err == "cutaway: parquet files are written with pyarrow: pip install pyarrow\n"
+    assert answer.err == "cutaway: Parquet export needs pyarrow: pip install pyarrow\n"

@@ -12,7 +12,7 @@ from tests.store.recorded import STATISTICS, STEPS, loss_of, record
 from tests.store.saved_results import ranking
 
 import cutaway
-from cutaway.store.writer import Writer
+from cutaway.store.writing.writer import Writer
 
 
 def test_a_run_is_told_whole(ask: Ask, base: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_run_is_told_whole(ask: Ask, base: Path) -> None:
     assert found["n_bytes"] == sum(file.stat().st_size for file in base.rglob("*") if file.is_file())
     assert sum(found["sizes"].values()) == found["n_bytes"]
     text = ask("info", base).out
-    for word in ("optimizer.lr = 0.1", "torch = 2.9", "loss", "short", "mean, std, max", "ended properly", "2 (1 warn"):
+    for word in ("optimizer.lr = 0.1", "torch = 2.9", "loss", "short", "mean, std, max", "was closed", "2 (1 warn"):
         assert word in text, word
 
 
@@ -80,7 +80,7 @@ def test_activations_tell_what_was_collected_and_how(ask: Ask, tmp_path: Path) -
     assert about["provenance"] == {"model": "Tiny"}
     assert [(one["item"], one["what"]) for one in about["item_problems"]] == wanted.problems
     lines = ask("info", tmp_path / "acts").lines
-    assert lines[0] == "acts: activations that ended properly"
+    assert lines[0] == "acts: activations that was closed"
     assert f"  rows      {len(wanted.words)} of {wanted.n_items} items, 'last' of the tokens of a word" in lines
     assert "    model = Tiny" in lines
 
@@ -92,7 +92,7 @@ def test_a_result_tells_what_it_is_and_what_it_says_of_itself(ask: Ask, tmp_path
     assert (found["kind"], found["problems"]) == ("result", [])
     assert (found["result"]["type"], found["result"]["topic"]) == ("Ranking", "neurons")
     text = ask("info", tmp_path / "verbs").out
-    assert text.startswith("verbs: a result that ended properly")
+    assert text.startswith("verbs: a result that was closed")
     for line in repr(made).splitlines():
         assert line in text
 
@@ -101,4 +101,4 @@ def test_a_result_that_cannot_be_read_is_told_with_its_problem(ask: Ask, tmp_pat
     with Writer(tmp_path / "later", kind="result") as writer:
         writer.document("result", {"version": 1, "type": "Later", "content": {"class": "Later", "fields": {}}})
     found = ask("info", tmp_path / "later", "--json").document
-    assert "there is a 'Later' there" in found["problems"][0]
+    assert "it has a 'Later'" in found["problems"][0]

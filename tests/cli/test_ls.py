@@ -12,8 +12,8 @@ from tests.store.recorded import OPTIONS, STEPS, fill, record, record_and_be_kil
 from tests.store.saved_results import ranking
 
 import cutaway
-from cutaway.store.head import Head
-from cutaway.store.writer import Writer
+from cutaway.store.format.manifest import Head
+from cutaway.store.writing.writer import Writer
 
 
 def test_archives_below_a_folder_are_listed_with_their_state(ask: Ask, base: Path, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_activations_are_listed_with_their_sites_also_when_nothing_is_in_them(as
     found = {one["name"]: one for one in ask("ls", tmp_path, "--json").document["archives"]}
     assert (found["acts"]["kind"], found["acts"]["n_tensors"], found["acts"]["problems"]) == ("activations", 3, [])
     assert (found["begun"]["kind"], found["begun"]["n_tensors"]) == ("activations", None)
-    assert "nothing is known" in found["begun"]["problems"][0]
+    assert "without a description" in found["begun"]["problems"][0]
 
 
 def test_results_are_listed_with_their_type_also_when_they_are_not_whole(ask: Ask, tmp_path: Path) -> None:
@@ -78,4 +78,4 @@ def test_results_are_listed_with_their_type_also_when_they_are_not_whole(ask: As
     assert (verbs["kind"], verbs["kinds"], verbs["state"], verbs["problems"]) == ("result", ["Ranking"], "ended", [])
     assert verbs["n_tensors"] > 20
     assert (found["begun"]["kind"], found["begun"]["kinds"]) == ("result", [])
-    assert "not written to its end" in found["begun"]["problems"][0]
+    assert "not saved completely" in found["begun"]["problems"][0]

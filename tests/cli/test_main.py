@@ -14,8 +14,8 @@ from tests.cli.conftest import Ask
 
 import cutaway
 from cutaway.cli import COMMANDS
-from cutaway.store.records import Row
-from cutaway.store.writer import Writer
+from cutaway.store.format.records import Row
+from cutaway.store.writing.writer import Writer
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\nsecond\rline\u202e\x9b2J"
 
@@ -58,7 +58,7 @@ def test_nothing_there_is_one_sentence_and_exit_code_two(ask: Ask, tmp_path: Pat
     assert answer.out == ""
     assert answer.err.startswith("cutaway: ")
     assert answer.err.count("\n") == 1
-    assert "nothing that Cutaway wrote" in answer.err
+    assert "no Cutaway archive at" in answer.err
 
 
 def test_the_installed_command_works(base: Path) -> None:

@@ -7,11 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests import ROOT
 from tests.cli.conftest import Ask
 
 from cutaway.cli import COMMANDS
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "cli.md"
+PAGE = ROOT / "docs" / "cli.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VARYING = re.compile(
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d\+00:00)?|[\d.,]+ (KB|bytes|B|records)\b|[\d.]+ (µs|ms|s)\b|\d+%"

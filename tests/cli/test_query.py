@@ -11,8 +11,8 @@ from tests.cli.conftest import Ask
 from tests.store.recorded import ROWS, STATISTICS, STEPS, kind_of, loss_of, matrix_of, record, values_of
 
 from cutaway.core.arrays import Raw
-from cutaway.store.records import Row
-from cutaway.store.writer import Writer
+from cutaway.store.format.records import Row
+from cutaway.store.writing.writer import Writer
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_scalars_of_several_runs(ask: Ask, runs: Path) -> None:
     ]
     answer = ask("query", runs, "--scalar", "los")
     assert answer.code == 2
-    assert "There are: 'loss'" in answer.err
+    assert "Logged scalars: 'loss'" in answer.err
 
 
 def test_notes_all_or_by_text(ask: Ask, base: Path) -> None:
@@ -133,7 +133,7 @@ def test_samples_are_found_by_content(ask: Ask, base: Path) -> None:
     assert [(one["step"], one["number"]) for one in found] == [(step, 0) for step in STEPS if step % 20 == 0]
     assert found[0]["sample"] == {"text": "a cat", "label": 0, "image": {"dtype": "float64", "shape": [4, 4]}}
     assert "a cat" in ask("query", base, "--samples", "cat", "--steps", "20:30").out
-    assert ask("query", base, "--samples", "bird").lines == ["No sample holds 'bird'."]
+    assert ask("query", base, "--samples", "bird").lines == ["No sample contains 'bird'."]
 
 
 def test_a_session_that_was_shadowed_can_be_asked(ask: Ask, base: Path, tmp_path: Path) -> None:
@@ -163,9 +163,9 @@ def test_damage_is_told_beside_what_can_be_read(ask: Ask, base: Path, tmp_path: 
         (["encodr.0"], "Nearest: 'encoder.0'"),
         (["encoder.0", "--stat", "men"], "has no statistic 'men'"),
         (["encoder.0", "--kind", "eval"], "no steps of kind 'eval'"),
-        (["--at-step", "7"], "step 7 of run 'base' was not recorded. Nearest: 0, 5, 10"),
-        (["encoder.1", "--at-step", "5", "--value"], "only statistics were recorded"),
-        (["encoder.1", "--of", "grad"], "no 'grad' was recorded"),
+        (["--at-step", "7"], "run 'base' did not record step 7. Nearest: 0, 5, 10"),
+        (["encoder.1", "--at-step", "5", "--value"], "recorded only statistics"),
+        (["encoder.1", "--of", "grad"], "has no 'grad'"),
         (["--rank", "3"], "has no rank 3"),
         (["--value"], "--value needs a tensor"),
     ],
@@ -203,4 +203,4 @@ def test_each_pass_has_a_column_and_can_be_asked_for(ask: Ask, tmp_path: Path) -
 def test_an_iteration_is_asked_for_by_its_number(ask: Ask, base: Path) -> None:
     curves = ask("query", base, "encoder.0", "--stat", "std", "--iteration", "0", "--json").document["curves"]
     assert [one["iteration"] for one in curves] == [0]
-    assert "no 'value' was recorded in iteration 9" in ask("query", base, "encoder.0", "--iteration", "9").err
+    assert "has no 'value' in iteration 9" in ask("query", base, "encoder.0", "--iteration", "9").err

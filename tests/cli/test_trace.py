@@ -145,19 +145,19 @@ def test_a_model_that_raises_is_written_up_to_there_and_exit_code_one(ask: Ask, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["NETS"], "'NETS' names no model: give module:factory or file.py:factory."),
-        (["nowhere:Net"], "there is no module 'nowhere', neither in the current folder nor installed."),
-        (["nowhere.py:Net"], "there is no file 'nowhere.py'."),
-        (["NETS:Nett"], "there is no 'Nett' in NETS. Nearest: 'Net'."),
-        (["NETS:number"], "NETS:number is a int: give a torch.nn.Module, or what makes one."),
-        (["NETS:nothing"], "NETS:nothing gave a dict and no torch.nn.Module."),
+        (["NETS"], "'NETS' does not name a model. Write module:name or file.py:name."),
+        (["nowhere:Net"], "no module 'nowhere' in the current folder or installed."),
+        (["nowhere.py:Net"], "no file 'nowhere.py'."),
+        (["NETS:Nett"], "NETS has no 'Nett'. Nearest: 'Net'."),
+        (["NETS:number"], "NETS:number is a int. Name a torch.nn.Module, or a function that returns one."),
+        (["NETS:nothing"], "NETS:nothing returned a dict, not a torch.nn.Module."),
         (["NETS:fails"], "NETS:fails() raised ValueError: no weights"),
-        (["NETS:Net"], "the model could not be run: InputError: these arguments do not fit"),
-        (["NETS:Net", "--input", "2,3", "--draw", "net.jpg"], "draw knows the format by the ending of the path"),
+        (["NETS:Net"], "cannot run the model: InputError: these arguments do not fit"),
+        (["NETS:Net", "--input", "2,3", "--draw", "net.jpg"], "draw() takes the format from the extension of the path"),
         (["NETS:Net", "--input", "2,3", "--dtype", "int9"], "torch has no dtype 'int9'"),
-        (["NETS:Net", "--input", "2,3", "--dtype", "int3"], "no random tensor of int3 and shape [2, 3] can be made"),
-        (["NETS:Net", "--input", "2,3", "--dtype", "int8", "--dtype", "int8"], "there are 2 --dtype for 1 --input"),
-        (["NETS:Net", "--input", "2,3", "--inputs", "NETS:example"], "--input and --inputs both say"),
+        (["NETS:Net", "--input", "2,3", "--dtype", "int3"], "cannot make a random int3 tensor of shape [2, 3]"),
+        (["NETS:Net", "--input", "2,3", "--dtype", "int8", "--dtype", "int8"], "got 2 --dtype for 1 --input"),
+        (["NETS:Net", "--input", "2,3", "--inputs", "NETS:example"], "--input and --inputs exclude each other"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(ask: Ask, nets: str, arguments: list[str], said: str) -> None:
@@ -172,7 +172,7 @@ def test_a_shape_that_is_none_is_wrong_usage(ask: Ask) -> None:
     for shape in ("a,b", "2,-3", "2,,3"):
         answer = ask("trace", "nets:Net", "--input", shape)
         assert answer.code == 2
-        assert "a shape is whole numbers with commas, as in 1,3,224,224" in answer.err
+        assert "is not a shape: write integers with commas, as in 1,3,224,224" in answer.err
 
 
 def test_an_error_while_importing_is_told_from_a_module_that_is_not_there(
@@ -182,8 +182,8 @@ def test_an_error_while_importing_is_told_from_a_module_that_is_not_there(
     (tmp_path / "needs_more.py").write_text("import not_installed_at_all")
     (tmp_path / "leaves.py").write_text("raise SystemExit(3)")
     answer = ask("trace", "needs_more:Net")
-    assert "needs_more could not be imported: ModuleNotFoundError: No module named 'not_installed_at_all'" in answer.err
-    assert "leaves.py could not be imported: SystemExit: 3" in ask("trace", "leaves.py:Net").err
+    assert "cannot import needs_more: ModuleNotFoundError: No module named 'not_installed_at_all'" in answer.err
+    assert "cannot import leaves.py: SystemExit: 3" in ask("trace", "leaves.py:Net").err
 
 
 def test_the_command_works_from_a_shell(tmp_path: Path) -> None:
@@ -210,4 +210,4 @@ def test_a_model_that_leaves_python_is_one_that_raised(ask: Ask, nets: str) -> N
 
 
 def test_a_model_without_inputs_is_told_how_to_give_some(ask: Ask, nets: str) -> None:
-    assert ask("trace", f"{nets}:Net").err.endswith("Say what it gets with --input or --inputs.\n")
+    assert ask("trace", f"{nets}:Net").err.endswith("Give its inputs with --input or --inputs.\n")

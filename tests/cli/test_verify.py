@@ -11,7 +11,7 @@ from tests.store.collected import collection
 from tests.store.recorded import values_of
 from tests.store.saved_results import ranking
 
-from cutaway.store.head import Head
+from cutaway.store.format.manifest import Head
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ def damaged(base: Path, tmp_path: Path) -> Path:
 def test_a_whole_run_is_exit_code_zero(ask: Ask, base: Path) -> None:
     answer = ask("verify", base)
     assert answer.code == 0
-    assert answer.lines[-1] == "No problem found. Everything is whole."
+    assert answer.lines[-1] == "No problems found. Everything is intact."
 
 
 def test_damage_is_exit_code_one_and_says_what_it_costs(ask: Ask, damaged: Path) -> None:
     answer = ask("verify", damaged)
     assert answer.code == 1
     assert answer.lines[-1] == (
-        "1 problem found. Values of 1 tensor (encoder.0) at step 40 cannot be read; everything else is whole."
+        "1 problem found. Values of 1 tensor (encoder.0) at step 40 cannot be read; everything else is intact."
     )
     found = ask("verify", damaged, "--json")
     assert found.code == 1

@@ -104,7 +104,7 @@ def test_a_port_in_use_is_passed_over_unless_it_was_asked_for(base: Path, ask: A
         port = str(urlsplit(first).port)
         answer = ask("view", base, "--port", port)
         assert (answer.code, answer.out) == (2, "")
-        assert f"port {port} is in use: leave --port out" in answer.err
+        assert f"port {port} is in use. Omit --port" in answer.err
 
 
 def test_a_port_that_was_asked_for_is_taken(base: Path) -> None:
@@ -134,19 +134,19 @@ def test_a_token_can_be_given_but_not_a_short_one(base: Path, ask: Ask) -> None:
         assert fetched(address, "/api/runs")[0] == 401
         assert fetched(address, f"/?{urlsplit(address).query}")[0] == 303
     answer = ask("view", base, "--token", "short")
-    assert (answer.code, answer.err) == (2, "cutaway: --token of 5 letters is guessed too easily: take 8 or more.\n")
+    assert (answer.code, answer.err) == (2, "cutaway: --token has 5 characters and is easy to guess. Use at least 8.\n")
 
 
 def test_what_cannot_be_served_is_a_sentence(tmp_path: Path, ask: Ask) -> None:
     answer = ask("view", tmp_path / "nothing")
     assert answer.code == 2
-    assert "is not there, so nothing that Cutaway wrote is" in answer.err
-    assert "no port" in ask("view", tmp_path, "--port", "70000").err
-    assert "no name of an interface" in ask("view", tmp_path, "--host", "no.such.host.invalid").err
+    assert "it does not exist. Name a folder that holds runs." in answer.err
+    assert "not a port" in ask("view", tmp_path, "--port", "70000").err
+    assert "does not name an interface" in ask("view", tmp_path, "--host", "no.such.host.invalid").err
 
 
 def test_a_missing_extra_names_its_install(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith(("cutaway.server.app", "cutaway.server.guard"))]:
+    for name in [name for name in sys.modules if name.startswith(("cutaway.server.app", "cutaway.server.security"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     answer = ask("view", tmp_path)
@@ -156,7 +156,7 @@ def test_a_missing_extra_names_its_install(tmp_path: Path, ask: Ask, monkeypatch
 
 def test_it_needs_no_torch(base: Path) -> None:
     code = (
-        "import sys, cutaway.cli.view, cutaway.server.app, cutaway.server.serving;"
-        "assert not {'torch', 'pandas', 'matplotlib', 'cutaway.views.showing'} & set(sys.modules)"
+        "import sys, cutaway.cli.view, cutaway.server.app, cutaway.server.serve;"
+        "assert not {'torch', 'pandas', 'matplotlib', 'cutaway.views.showable'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,7 +12,7 @@ from tests.collecting import tiny
 from torch import nn
 
 import cutaway
-from cutaway.collecting.collector import collect
+from cutaway.collecting.collect import collect
 from cutaway.core.errors import InputError
 
 SENTENCES = ["a house", "the \u00ad cat sat", "reading and writing", "play", "a good day", "sport", "the mat"]
@@ -53,13 +53,13 @@ def test_a_share_can_be_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shard", [(2, 2), (-1, 2), 3, (0,), (0.0, 2)])
 def test_a_share_that_is_none_is_refused(shard: Any) -> None:
-    with pytest.raises(InputError, match="give which of how many"):
+    with pytest.raises(InputError, match="pass \\(index, count\\)"):
         collect(nn.Linear(3, 2), torch.ones(4, 3), at=".", shard=shard)
 
 
 def test_what_cannot_be_parted_is_refused() -> None:
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
-    with pytest.raises(InputError, match="7 items cannot be parted among 8 processes"):
+    with pytest.raises(InputError, match="7 items cannot be divided among 8 processes"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="embeddings", shard=(0, 8))
     with pytest.raises(InputError, match="generator without a length"):
         collect(model, (one for one in SENTENCES), tokenizer=tokenizer, at="embeddings", shard=(0, 2))

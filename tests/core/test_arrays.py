@@ -1,4 +1,4 @@
-"""Tensors as bytes, read without torch; torch is the oracle."""
+"""Raw tensor bytes are decoded without torch; torch is the oracle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODES = torch.arange(256, dtype=torch.int32).to(torch.uint8)
 NUMPY = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 NUMPY += ["float16", "float32", "float64", "complex64", "complex128"]
 UNPACKED = {"quint4x2", "quint2x4"}
-"""Quantised below a byte: their integers are packed in a way that their shape does not tell."""
+"""Quantized to less than a byte: their shape does not show how their integers are packed."""
 
 
 def test_every_dtype_of_torch_is_known() -> None:
@@ -80,7 +80,7 @@ def test_dtypes_that_numpy_has_are_read_without_a_change(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("qint8", "i1"), ("quint8", "u1"), ("qint32", "<i4"), ("bits16", "<u2")])
-def test_quantised_numbers_and_bits_are_read_as_plain_integers(name: str, dtype: str) -> None:
+def test_quantized_numbers_and_bits_are_read_as_plain_integers(name: str, dtype: str) -> None:
     data = bytes(range(250, 256)) * 4
     expected = np.frombuffer(data, dtype)
     assert np.array_equal(Raw(name, expected.shape, data).array(), expected)
@@ -132,19 +132,19 @@ def test_what_is_read_cannot_be_written_to(name: str) -> None:
 
 @pytest.mark.parametrize("array", [np.array(["a"]), np.array([object()]), np.zeros(2, "M8[s]"), np.zeros(2, "f4,i4")])
 def test_arrays_of_other_things_are_refused(array: np.ndarray[Any, Any]) -> None:
-    with pytest.raises(InputError, match=r"has no counterpart.*astype"):
+    with pytest.raises(InputError, match=r"has no matching torch dtype.*astype"):
         Raw.of(array)
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="a long double is a double here")
 def test_long_doubles_are_refused() -> None:
-    with pytest.raises(InputError, match="has no counterpart"):
+    with pytest.raises(InputError, match="has no matching torch dtype"):
         Raw.of(np.zeros(2, np.longdouble))
 
 
 @pytest.mark.parametrize("length", [0, 7, 9, 16])
 def test_too_few_or_many_bytes_are_damage(length: int) -> None:
-    with pytest.raises(DamagedError, match=rf"shape \[2\] takes 8 bytes, but {length} are there"):
+    with pytest.raises(DamagedError, match=rf"shape \[2\] takes 8 bytes, but there are {length}"):
         Raw("float32", (2,), bytes(length)).array()
 
 
@@ -175,13 +175,13 @@ def test_absurd_shapes_raise_and_take_no_memory(name: str, shape: Any) -> None:
 
 
 def test_an_unknown_dtype_is_named() -> None:
-    with pytest.raises(DamagedError, match=r"'float3' is no dtype .*float64, float32"):
+    with pytest.raises(DamagedError, match=r"'float3' is not a dtype .*float64, float32"):
         Raw("float3", (1,), b"a").array()
 
 
 def test_reading_needs_no_torch() -> None:
     code = (
-        "import sys; from cutaway.core.arrays import Raw; import cutaway.core.safetensors, cutaway.store.ragged;"
+        "import sys; from cutaway.core.arrays import Raw; import cutaway.core.safetensors, cutaway.store.format.ragged;"
         "Raw('float8_e4m3fn', (1,), b'a').array(); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,4 @@
-"""Activations are read alike from arrays, tensors and folders, and never changed."""
+"""Activations read the same from arrays, tensors and folders, and are never modified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from cutaway.core import matrices
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import as_matrix
-from cutaway.store.activations import Activations
+from cutaway.store.activations.activations import Activations
 
 VALUES = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)
 
@@ -37,17 +37,17 @@ def test_every_source_gives_the_same_blocks_columns_and_units(tmp_path: Path) ->
         for n_bytes in (1, 4 * 50 * 2, 10**6):
             columns = [block for _, block in matrix.column_blocks(n_bytes)]
             assert np.array_equal(np.concatenate(columns), VALUES.T)
-        part = matrix.of_units(np.array([6, 2, 3]))
+        part = matrix.select_units(np.array([6, 2, 3]))
         assert np.array_equal(part.array(), VALUES[:, [6, 2, 3]])
         assert np.array_equal(part.columns([1]), VALUES[:, [2]])
-        assert np.array_equal(part.of_units(np.array([2])).array(), VALUES[:, [3]])
+        assert np.array_equal(part.select_units(np.array([2])).array(), VALUES[:, [3]])
 
 
 def test_names_are_those_of_the_activations() -> None:
     matrix = as_matrix(Activations.of({"a": VALUES[:, :3], "b": VALUES[:, 3:]}))
     assert matrix.names is not None
     assert matrix.names[4] == "b#1"
-    part = matrix.of_units(np.array([4, 0]))
+    part = matrix.select_units(np.array([4, 0]))
     assert list(part.names or ()) == ["b#1", "a#0"]
     assert as_matrix(VALUES).names is None
 
@@ -86,7 +86,7 @@ def test_what_is_no_number_is_named_by_row_and_unit(monkeypatch: pytest.MonkeyPa
         list(as_matrix(values).blocks())
     with pytest.raises(InputError, match=r"in rows 3, 40, in unit 2 "):
         as_matrix(values).columns([0, 2])
-    part = as_matrix(values).of_units(np.array([4, 5]))
+    part = as_matrix(values).select_units(np.array([4, 5]))
     with pytest.raises(InputError, match=r"in row 41, in unit 5 "):
         part.array()
     with pytest.raises(InputError, match=r"in row 41, in unit 5 "):

@@ -1,4 +1,4 @@
-"""The progress line."""
+"""The progress bar."""
 
 from __future__ import annotations
 

@@ -10,19 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests import ROOT
 
 import cutaway
-from cutaway.cli.printing import without_histogram
+from cutaway.cli.output import without_histogram
 from cutaway.core import statistics as table
-from cutaway.core.statistics import PER_SAMPLE, PER_UNIT, STATISTICS, Statistic, recorded, size_of, statistic
-from cutaway.recording.statistics import Summary
-from cutaway.store.records import Row
-from cutaway.store.writer import Writer
-from cutaway.views.outliers import compared
-from cutaway.views.run_rows import RunRows
-from cutaway.views.tensor_view import tensor_view
+from cutaway.core.statistics import (
+    PER_SAMPLE,
+    PER_UNIT,
+    STATISTICS,
+    Statistic,
+    magnitude_statistic,
+    names_in_tiers,
+    statistic,
+)
+from cutaway.recording.statistics.summary import Summary
+from cutaway.store.format.records import Row
+from cutaway.store.writing.writer import Writer
+from cutaway.views.run.outliers import comparable_statistics
+from cutaway.views.run.rows import RunRows
+from cutaway.views.run.tensor_view import tensor_view
 
-ROOT = Path(__file__).parent.parent.parent
 TIERS = ("core", "full", "spectral_norm")
 
 
@@ -47,7 +55,7 @@ def test_what_is_said_of_a_statistic_fits_together() -> None:
             assert each.unit in ("elements", "flag")
     assert {*PER_UNIT, *PER_SAMPLE} <= set(STATISTICS)
     assert {each.name for each in STATISTICS.values() if each.tier == "group"} <= {*PER_UNIT, *PER_SAMPLE}
-    assert size_of(["mean"]) is None
+    assert magnitude_statistic(["mean"]) is None
 
 
 def test_one_that_is_not_in_the_table_is_called_by_its_name() -> None:
@@ -60,7 +68,7 @@ def test_the_recorder_fills_every_statistic_of_the_table(level: str, spectral_no
     summary = Summary(level, spectral_norm=spectral_norm)
     summary.add(torch.randn(6, 8), batch_dim=0)
     tiers = TIERS[: TIERS.index(level) + 1] + (("spectral_norm",) if spectral_norm else ())
-    assert summary.names == recorded(*tiers)
+    assert summary.names == names_in_tiers(*tiers)
     assert np.isfinite(summary.matrix()).all()
 
 
@@ -88,7 +96,7 @@ def test_a_new_statistic_is_read_shown_and_compared_without_further_changes(tmp_
         schema = writer.schema([Row(f"h.{number}", role="value") for number in range(7)], names)
         writer.step(0, schema=schema, matrix=np.array([[1, size] for size in sizes], np.float32))
     rows = RunRows(cutaway.load(tmp_path / "run"))
-    assert compared(rows) == (added.name,)
+    assert comparable_statistics(rows) == (added.name,)
     (shown,) = (each for each in tensor_view(rows, 6, step=0).statistics if each.name == added.name)
     assert shown.value == 500
     assert shown.z_step is not None
@@ -97,12 +105,12 @@ def test_a_new_statistic_is_read_shown_and_compared_without_further_changes(tmp_
 
 
 def test_runs_from_before_a_statistic_was_there_are_read_without_it(tmp_path: Path) -> None:
-    old = [name for name in recorded("core") if name != "batch_std"]
+    old = [name for name in names_in_tiers("core") if name != "batch_std"]
     with Writer(tmp_path / "run", kind="run") as writer:
         schema = writer.schema([Row("a", role="value")], old)
         writer.step(0, schema=schema, matrix=np.ones((1, len(old)), np.float32))
-        schema = writer.schema([Row("a", role="value")], recorded("core"))  # resumed by a newer version
-        writer.step(1, schema=schema, matrix=np.ones((1, len(recorded("core"))), np.float32))
+        schema = writer.schema([Row("a", role="value")], names_in_tiers("core"))  # resumed by a newer version
+        writer.step(1, schema=schema, matrix=np.ones((1, len(names_in_tiers("core"))), np.float32))
     run = cutaway.load(tmp_path / "run")
     np.testing.assert_array_equal(run["a"].stats("batch_std"), [np.nan, 1])
     rows = RunRows(run)
@@ -132,7 +140,7 @@ NAMES = "|".join(sorted((n for n, each in STATISTICS.items() if each.part == "nu
 LIST = re.compile(rf"(?:[\"'](?:{NAMES})[\"']\s*[,:|]\s*){{4,}}")
 COMPUTED = {
     "src/cutaway/core/statistics.py": "the table itself",
-    "src/cutaway/recording/device.py": "what the kernel leaves of each share",
+    "src/cutaway/recording/statistics/device.py": "what the kernel leaves of each share",
 }
 """Where four names or more may stand in a row, and why."""
 

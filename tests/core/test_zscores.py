@@ -1,4 +1,4 @@
-"""Robust z-scores follow a formula that a reader can check, within groups that the documentation names."""
+"""Robust z-scores follow the documented formula, within the documented groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutaway.core.zscores import FEWEST, LARGEST, peer_group, robust_z, z_among_peers
+from cutaway.core.zscores import LARGEST, MIN_REFERENCES, peer_group, robust_z, z_among_peers
 
 # As they are recorded: half of a double's smallest numbers is no number of its own.
 numbers = st.floats(-1e6, 1e6, width=32) | st.sampled_from([0.0, math.nan, math.inf, -math.inf])
@@ -25,7 +25,7 @@ def test_the_formula_is_the_one_that_is_stated(value: float, references: list[fl
 
     them = [seen(x) for x in references if math.isfinite(x)]
     assert n == len(them)
-    if len(them) < FEWEST or not math.isfinite(value):
+    if len(them) < MIN_REFERENCES or not math.isfinite(value):
         assert math.isnan(z)
         return
     middle = statistics.median(them)
@@ -83,7 +83,7 @@ def test_a_tensor_is_compared_with_its_group_alone(sizes: list[float], n_alone: 
     assert n[: len(sizes), 1].tolist() == [len(sizes) - 1] * len(sizes)
     for number, size in enumerate(sizes):
         expected = robust_z(np.array([size]), np.array(sizes).reshape(-1, 1), ("std",))[0][0]
-        if len(sizes) - 1 < FEWEST:
+        if len(sizes) - 1 < MIN_REFERENCES:
             assert math.isnan(z[number, 1])
         else:
             assert z[number, 1] == expected

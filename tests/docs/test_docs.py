@@ -16,27 +16,27 @@ from typing import Any
 
 import pytest
 import torch
+from tests import ROOT
 
 import cutaway
 from cutaway.core import errors
+from cutaway.graph.analysis.cost_summary import Total, Totals
+from cutaway.graph.analysis.paths import Paths
+from cutaway.graph.analysis.saved_for_backward import Retained, RetainedTensor
+from cutaway.graph.control_flow.source import Source
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.op import Edge, Op
-from cutaway.graph.paths import Paths
-from cutaway.graph.retention import Held, Retained
 from cutaway.graph.selection import Selection
-from cutaway.graph.source import Source
-from cutaway.graph.spending import Total, Totals
 from cutaway.graph.trace import Trace
 from cutaway.recording.recorder import Recorder
 from cutaway.results.diff import Diff
 from cutaway.results.lesions import Lesions
 from cutaway.results.patching import Patching
-from cutaway.store.moments import Moment, Step
-from cutaway.store.run import Run
-from cutaway.store.runs import Runs
-from cutaway.store.series import Series
+from cutaway.store.runs.run import Run
+from cutaway.store.runs.run_set import Runs
+from cutaway.store.runs.series import Series
+from cutaway.store.runs.step import Moment, Step
 
-ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -102,7 +102,7 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(cutaway.__path__, "cutawa
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_hold(name: str) -> None:
-    if name == "cutaway.recording.kernels":
+    if name == "cutaway.recording.statistics.triton_kernels":
         pytest.importorskip("triton")
     failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
     assert not failed
@@ -116,7 +116,8 @@ INSIDE = {
     "count_parameters", "distances",
 }  # fmt: skip
 INSIDE_THE_STORE = {
-    "timeline", "rows_of", "places_of", "checked", "chosen", "records", "of_", "row_number", "meta", "tensors",
+    "timeline", "rows_of", "positions_of", "check_statistics", "matching_series", "records", "of_", "row_number",
+    "meta", "tensors",
 }  # fmt: skip
 SECTIONS = {
     Trace: "What a trace holds",
@@ -128,7 +129,7 @@ SECTIONS = {
     Total: "Totals and retained tensors",
     Totals: "Totals and retained tensors",
     Retained: "Totals and retained tensors",
-    Held: "Totals and retained tensors",
+    RetainedTensor: "Totals and retained tensors",
     Edge: "Edges, sources, counts",
     Source: "Edges, sources, counts",
     ParameterCount: "Edges, sources, counts",

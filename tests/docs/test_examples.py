@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import ROOT
 
 import cutaway
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 def test_the_workflow_saves_exactly_what_was_chosen(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert "Neurons that know how a word ends" in page
     assert "2 labels; probeless, linear" in text
-    assert "Which units tell s from other" in (tmp_path / "report.html").read_text()
+    assert "Units that distinguish s from other" in (tmp_path / "report.html").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "report.html"]
 
 
@@ -82,12 +83,12 @@ def test_a_steered_model_leans_where_it_is_told_to(tmp_path: Path) -> None:
 
 def test_a_text_is_explained_from_every_side(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from tests.language.tiny_lms import tiny, tokenizer
+    from tests.lm.tiny_lms import tiny, tokenizer
 
     tiny("llama").save_pretrained(tmp_path / "model")
     tokenizer().save_pretrained(tmp_path / "model")
     text = ran("language.py", tmp_path, "--model", "model", "--tokens", "4", "--factors", "2", "--neurons", "5")
-    assert "Generation (causal, LlamaForCausalLM): 4 tokens written" in text
+    assert "Generation (causal, LlamaForCausalLM): 4 tokens generated" in text
     assert "What made it write" in text
     assert "parts that sum to the logit" in text
     assert "Factors by NMF: 2 of 120 units in 3 layers" in text

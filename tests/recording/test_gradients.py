@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import cutaway
-from cutaway.store.run import Run
+from cutaway.store.runs.run import Run
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -450,7 +450,7 @@ def test_a_backward_pass_that_torch_did_not_start_is_left_out_and_said_once(tmp_
 
     run, notes = notes_of(tmp_path / "run", act)
     assert len(notes) == 1
-    assert "not known whether backward() or torch.autograd.grad()" in notes[0]
+    assert "cannot tell whether backward() or torch.autograd.grad()" in notes[0]
     assert run["0"].has == ("value",)
     assert run["0.weight"].has == ("value", "grad")  # read from the parameter
 
@@ -487,7 +487,7 @@ def test_a_sum_whose_first_part_is_gone_is_left_out_and_said(tmp_path: Path) -> 
     assert found["0"].has == ("value",)
     assert found.at(0)[".@in.0"].grad.stats["mean"] == 2
     assert [note.text for note in found.notes] == [
-        "the gradient of '0' is left out: it came in several backward() calls, and the graph was not retained"
+        "the gradient of '0' was not recorded: it came in several backward() calls, and the graph was not retained"
     ]
 
 

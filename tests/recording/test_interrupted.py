@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 import torch
+from tests import ROOT
 from torch import Tensor, nn
 from torch.optim import optimizer as torch_optimizer
 
 import cutaway
-from cutaway.recording.observing import Observer
+from cutaway.recording.hooks import StepHooks
 from cutaway.recording.recorder import Recorder
-from cutaway.recording.stepping import RecordedStep
-from cutaway.store.run import Run
-
-ROOT = Path(__file__).resolve().parents[2]
+from cutaway.recording.step import RecordedStep
+from cutaway.store.runs.run import Run
 
 
 def mlp() -> nn.Sequential:
@@ -107,8 +106,8 @@ def test_an_exception_anywhere_in_a_step(where: str, error: type[BaseException],
     ("owner", "name"),
     [
         (Recorder, "_begin"), (Recorder, "_is_due"), (Recorder, "_write"), (RecordedStep, "start"),
-        (RecordedStep, "stop"), (RecordedStep, "write"), (Observer, "start"), (Observer, "read_rest"),
-        (Observer, "stop"), (Observer, "_leave"), (Observer, "_read_parameters"),
+        (RecordedStep, "stop"), (RecordedStep, "write"), (StepHooks, "start"), (StepHooks, "read_remaining"),
+        (StepHooks, "stop"), (StepHooks, "_record_results"), (StepHooks, "_read_parameters"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("when", ["before", "after"])

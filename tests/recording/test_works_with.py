@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import cutaway
-from cutaway.store.run import Run
+from cutaway.store.runs.run import Run
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -604,7 +604,7 @@ def test_results_of_every_sort(tmp_path: Path) -> None:
     x = torch.arange(8.0).reshape(2, 4)
     with cutaway.record(tmp_path / "run", Model(), every=1, samples=2) as run:
         with run.step():
-            run._subjects.root(x)
+            run._models.root(x)
     step = loaded(tmp_path / "run").at(0)
     assert np.array_equal(step["dict@out.a"].value, x + 1)
     assert np.array_equal(step["twice@out.0"].value, x * 2)
@@ -743,7 +743,7 @@ def test_numbers_of_every_sort(tmp_path: Path) -> None:
             with run.step(batch_size=1):
                 for name, tensor in odd.items():
                     run.tensor(name, tensor)
-                run.tensor("parameter", run._subjects.root[0].weight)
+                run.tensor("parameter", run._models.root[0].weight)
         step = loaded(tmp_path / level).at(0)
         assert {f"${name}" for name in odd} <= set(loaded(tmp_path / level).sites)
         assert np.array_equal(step["$large"].value, odd["large"])

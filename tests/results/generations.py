@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.language.tiny_lms import tiny, tokenizer
+from tests.lm.tiny_lms import tiny, tokenizer
 
 import cutaway
 from cutaway.results.generation import Generation
@@ -20,6 +20,6 @@ ASKED: dict[str, Callable[[], Generation]] = {
     ),
     "encoder-decoder": lambda: cutaway.generate(tiny("t5"), tokenizer(), "the cat", max_new_tokens=3),
     "masked": lambda: cutaway.lm.fill(tiny("bert"), tokenizer(), "the <mask> sat on the <mask>"),
-    "labelled": lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the cat", target=[0, 2]),
+    "labeled": lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the cat", target=[0, 2]),
     "tagged": lambda: cutaway.lm.classify(tiny("bert_tagger"), tokenizer(), "the cat sat"),
 }

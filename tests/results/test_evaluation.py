@@ -81,5 +81,5 @@ def test_layers_are_found_by_site() -> None:
     assert found.best == "h.1"
     assert found["h.1"] is best
     assert "h.1  accuracy 0.900 [0.800, 1.000]" in repr(found)
-    with pytest.raises(InputError, match=r"no site 'h\.2' was evaluated; there are 'h\.0', 'h\.1'"):
+    with pytest.raises(InputError, match=r"site 'h\.2' was not evaluated\. Evaluated sites: 'h\.0', 'h\.1'"):
         _ = found["h.2"]

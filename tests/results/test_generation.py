@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.language.tiny_lms import TINY, tiny, tokenizer
+from tests.lm.tiny_lms import TINY, tiny, tokenizer
 from tests.results.generations import ASKED
 from tests.store.saved_results import same
 
 import cutaway
 from cutaway.core.errors import ExistsError, InputError
-from cutaway.store.archive import Archive
-from cutaway.store.results import described
+from cutaway.store.reading.archive import Archive
+from cutaway.store.results.result_file import read_description
 
 
 def test_its_model_is_held_by_the_program_and_not_by_it() -> None:
@@ -27,7 +27,7 @@ def test_its_model_is_held_by_the_program_and_not_by_it() -> None:
     assert gen.tokenizer is tokenizer()
     del model
     gc.collect()
-    with pytest.raises(InputError, match=r"the program has let go of the model.* gen.with_model"):
+    with pytest.raises(InputError, match=r"the model no longer exists in this program.* gen.with_model"):
         _ = gen.model
     other = tiny("gpt2")
     again = gen.with_model(other)
@@ -38,13 +38,13 @@ def test_its_model_is_held_by_the_program_and_not_by_it() -> None:
 
 def test_without_a_model_it_says_how_to_get_one() -> None:
     gen = replace(cutaway.generate(tiny("gpt2"), tokenizer(), "the cat", max_new_tokens=2))
-    with pytest.raises(InputError, match=r"it was read from disk\. Give it one: gen = gen\.with_model"):
+    with pytest.raises(InputError, match=r"it was read from disk\. Attach one: gen = gen\.with_model"):
         _ = gen.model
 
 
 def test_it_can_be_read_and_tabulated() -> None:
     gen = cutaway.generate(tiny("t5"), tokenizer(), "the cat", max_new_tokens=3)
-    assert repr(gen).startswith("Generation (encoder-decoder, T5ForConditionalGeneration): 3 tokens written:")
+    assert repr(gen).startswith("Generation (encoder-decoder, T5ForConditionalGeneration): 3 tokens generated:")
     rows = gen.table()
     assert len(rows) == 3
     assert gen.about["tokenizer"] == type(tokenizer()).__name__
@@ -59,7 +59,7 @@ def test_it_is_read_back_as_it_was_saved(sort: str, tmp_path: Path) -> None:
     assert same(again, replace(gen))
     assert again.page() == gen.page()
     assert repr(again) == repr(gen)
-    with pytest.raises(InputError, match=r"it was read from disk\. Give it one: gen = gen\.with_model"):
+    with pytest.raises(InputError, match=r"it was read from disk\. Attach one: gen = gen\.with_model"):
         _ = again.model
     model = tiny("gpt2")
     assert again.with_model(model, tokenizer()).model is model
@@ -71,7 +71,7 @@ def test_what_was_read_can_be_asked_once_it_has_its_model(tmp_path: Path) -> Non
     gen = cutaway.generate(tiny("gpt2"), tokenizer(), "the cat", max_new_tokens=2)
     gen.save(tmp_path / "gen")
     again = cutaway.load(tmp_path / "gen")
-    with pytest.raises(InputError, match="no model to ask"):
+    with pytest.raises(InputError, match="has no model"):
         again.saliency()
     whole = again.with_model(tiny("gpt2"), tokenizer())
     np.testing.assert_array_equal(whole.saliency().scores, gen.saliency().scores)
@@ -79,9 +79,9 @@ def test_what_was_read_can_be_asked_once_it_has_its_model(tmp_path: Path) -> Non
 
 def test_the_list_of_saved_results_knows_its_model_and_topic(tmp_path: Path) -> None:
     cutaway.generate(tiny("gpt2"), tokenizer(), "the cat", max_new_tokens=2).save(tmp_path / "gen")
-    about = described(Archive(tmp_path / "gen"))
+    about = read_description(Archive(tmp_path / "gen"))
     assert (about.type, about.topic, about.of["model"]) == ("Generation", "language", "GPT2LMHeadModel")
-    assert about.title.startswith("Written: ")
+    assert about.title.startswith("Generated: ")
 
 
 def test_thousands_of_steps_are_saved(tmp_path: Path) -> None:
@@ -109,4 +109,4 @@ def test_reading_one_needs_no_torch(tmp_path: Path) -> None:
         "assert isinstance(gen, cutaway.Generation); assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "gen"), str(tmp_path / "gen.html")], check=True)
-    assert "<title>Written: " in (tmp_path / "gen.html").read_text()
+    assert "<title>Generated: " in (tmp_path / "gen.html").read_text()

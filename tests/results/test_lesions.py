@@ -59,7 +59,7 @@ def test_it_prints_the_strongest() -> None:
         "Lesions of Net: 2 sites, changed to 0",
         "  baseline of 2 numbers, mean 1.5",
         "  a  changes it by 1.5 on average, +3 at [1]",
-        "  b  no number",
+        "  b  NaN",
     ]
     assert repr(lesions(np.zeros(0))).startswith("Lesions of Net: 0 units")
 

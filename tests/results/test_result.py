@@ -10,7 +10,7 @@ import cutaway
 from cutaway.results.comparison import Stability
 from cutaway.results.ranking import ranked
 from cutaway.results.result import Result
-from cutaway.views.plates import Heatmap, Page
+from cutaway.views.pages.model import Heatmap, Page
 
 RANKING = ranked("mine", [0.5, 2.0])
 

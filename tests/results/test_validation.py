@@ -31,7 +31,7 @@ def test_it_is_true_when_nothing_failed_and_something_was_proven() -> None:
 def test_it_says_what_was_found() -> None:
     text = repr(report())
     assert text.splitlines()[0] == "valid: 4 of 5 ops proven, 1 of them within tolerance, 1 opaque"
-    assert "5 arguments felt, 1 without influence" in text
+    assert "6 inputs perturbed; 5 of them changed the result" in text
     assert "2.0e-07" in text
 
 

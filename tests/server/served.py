@@ -14,7 +14,6 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from tests.browser import STOPPED
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class Served:
 def serving(*paths: str | os.PathLike[str], port: int = 0, **options: Any) -> Iterator[Served]:
     """The viewer of some paths, until the block ends."""
     from cutaway.server.app import viewer
-    from cutaway.server.serving import Server, listening
+    from cutaway.server.serve import Server, listening
 
     made = viewer([os.fspath(path) for path in paths], **{"patience": 60.0, "every": 0.1, **options})
     socket = listening("127.0.0.1", port)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from cutaway.results.ranking import Ranking, ranked
-from cutaway.store.activations import Activations
-from cutaway.views.plates import Page, Prose, Section
+from cutaway.store.activations.activations import Activations
+from cutaway.views.pages.model import Page, Prose, Section
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "saw", "the", "cat"]
 N_ROWS = 20 * len(WORDS)

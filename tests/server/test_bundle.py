@@ -18,7 +18,7 @@ def test_the_bundle_is_one_module_for_notebooks_with_its_style_inside() -> None:
     assert "__CUTAWAY_STYLE__" not in script
 
 
-def test_the_licences_of_what_is_bundled_come_along() -> None:
+def test_the_licenses_of_what_is_bundled_come_along() -> None:
     said = bundle.licenses()
     assert said.startswith("preact ")
     assert "Permission is hereby granted" in said
@@ -27,6 +27,6 @@ def test_the_licences_of_what_is_bundled_come_along() -> None:
 
 def test_a_missing_bundle_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "STATIC", tmp_path)
-    with pytest.raises(CutawayError, match=r"there is no .*cutaway\.js. In a checkout `make venv` builds it") as caught:
+    with pytest.raises(CutawayError, match=r"cutaway\.js is missing. In a checkout, `make venv` builds it") as caught:
         bundle.script()
     assert isinstance(caught.value, FileNotFoundError)

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import ROOT
 from tests.server.models import tower
 
 import cutaway
 from cutaway import Trace
+from cutaway.layout.graph_view import GraphView, plain
 from cutaway.server import page as pages
-from cutaway.server.packing import text
-from cutaway.views.graph import GraphView, plain
-from cutaway.views.plates import ColouredText, Heatmap, Section, Text
-from cutaway.views.plates import Page as Plates
-from cutaway.views.showing import showing
+from cutaway.server.view_json import to_json
+from cutaway.views.pages.model import ColoredText, Heatmap, Section, Text
+from cutaway.views.pages.model import Page as Plates
+from cutaway.views.showable import as_showable
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -45,16 +46,16 @@ def trace() -> Trace:
 
 @pytest.fixture(scope="module")
 def view(trace: Trace) -> GraphView:
-    return showing(trace).view
+    return as_showable(trace).view
 
 
 def test_the_view_lies_in_the_page_whole(view: GraphView) -> None:
-    assert unpacked(pages.html([showing(view)]), "cutaway-data") == json.loads(json.dumps([plain(view)]))
+    assert unpacked(pages.html([as_showable(view)]), "cutaway-data") == json.loads(json.dumps([plain(view)]))
 
 
 def test_details_lie_in_chunks_by_their_row(trace: Trace, view: GraphView, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "CHUNK", 4)
-    html = pages.html([showing(trace), showing(view)])
+    html = pages.html([as_showable(trace), as_showable(view)])
     found = {}
     for name in named_details(html):
         assert name.startswith("cutaway-details-0-"), "a bare view knows nothing of its ops"
@@ -63,12 +64,12 @@ def test_details_lie_in_chunks_by_their_row(trace: Trace, view: GraphView, monke
         found.update(chunk)
     assert {int(row) for row in found} == {row for row in view.nodes.row if row >= 0}
     for row, detail in found.items():
-        assert detail == json.loads(text(showing(trace).detail(int(row))))
+        assert detail == json.loads(to_json(as_showable(trace).detail(int(row))))
 
 
 def test_details_keep_to_their_budget(trace: Trace) -> None:
     def size(budget: int) -> int:
-        html = pages.html([showing(trace)], budget=budget)
+        html = pages.html([as_showable(trace)], budget=budget)
         return sum(len(json.dumps(unpacked(html, name))) for name in named_details(html))
 
     assert size(0) == 0
@@ -77,7 +78,7 @@ def test_details_keep_to_their_budget(trace: Trace) -> None:
 
 
 def test_the_size_of_chunks_is_the_one_the_browser_expects() -> None:
-    source = Path(__file__).parent.parent.parent / "web" / "src" / "lib" / "host.ts"
+    source = ROOT / "web" / "src" / "lib" / "host.ts"
     assert f"export const CHUNK = {pages.CHUNK};" in source.read_text(encoding="utf-8")
 
 
@@ -128,7 +129,7 @@ def test_the_page_lets_go_of_what_it_has_read(page: Page, tmp_path: Path) -> Non
 def test_names_of_a_model_are_text_and_nothing_else(page: Page, view: GraphView, tmp_path: Path) -> None:
     labels = (HOSTILE, *view.nodes.label[1:])
     hostile = replace(view, title=HOSTILE, subtitle=HOSTILE, nodes=replace(view.nodes, label=labels))
-    path = pages.write(tmp_path / "net.html", pages.html([showing(hostile), showing(view)]))
+    path = pages.write(tmp_path / "net.html", pages.html([as_showable(hostile), as_showable(view)]))
     page.goto(path.as_uri())
     page.wait_for_selector(".cutaway canvas")
     assert page.title() == HOSTILE + " · Tower"
@@ -137,7 +138,7 @@ def test_names_of_a_model_are_text_and_nothing_else(page: Page, view: GraphView,
 
 def test_several_things_have_a_tab_each_and_keep_their_state(page: Page, view: GraphView, tmp_path: Path) -> None:
     other = replace(view, title="Other")
-    path = pages.write(tmp_path / "net.html", pages.html([showing(view), showing(other)]))
+    path = pages.write(tmp_path / "net.html", pages.html([as_showable(view), as_showable(other)]))
     page.goto(path.as_uri())
     tabs = page.get_by_role("tab")
     assert tabs.all_inner_texts() == ["Tower", "Other"]
@@ -154,7 +155,7 @@ def test_several_results_lie_in_one_file_beside_a_graph(
     page: Page, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUTAWAY_BROWSER", "none")
-    one = Plates("Written: 4, 5", sections=[Section("Text", plates=[ColouredText(["p"], [Text([" 4"], [[0.9]])])])])
+    one = Plates("Written: 4, 5", sections=[Section("Text", plates=[ColoredText(["p"], [Text([" 4"], [[0.9]])])])])
     other = Plates("Lens", sections=[Section("Ranks", plates=[Heatmap(["0", "1"], ["4"], [[7], [1]])])])
     shown = cutaway.show(one, other, trace, path=tmp_path / "all.html")
     assert shown.path is not None

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.server.models import tower
 
-from cutaway.server.packing import text
+from cutaway.layout.graph_view import plain
+from cutaway.server.view_json import to_json
 from cutaway.server.widget import Picture
-from cutaway.views.graph import plain
-from cutaway.views.showing import Showing, showing
+from cutaway.views.showable import ShowableGraph, as_showable
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -59,17 +59,17 @@ def render(page: Page, picture: Picture, id: str = "cell") -> None:
 
 def test_its_state_is_the_views() -> None:
     trace = tower()
-    picture = Picture([showing(trace)])
-    assert json.loads(zlib.decompress(picture.views)) == json.loads(json.dumps([plain(showing(trace).view)]))
+    picture = Picture([as_showable(trace)])
+    assert json.loads(zlib.decompress(picture.views)) == json.loads(json.dumps([plain(as_showable(trace).view)]))
     assert {"_esm", "views"} <= set(picture.get_state())
 
 
 def test_it_answers_what_it_is_asked_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tower()
-    ask = answers(Picture([showing(trace)]), monkeypatch)
+    ask = answers(Picture([as_showable(trace)]), monkeypatch)
     row = trace["head"].node
     (answer,) = ask({"id": 5, "view": 0, "row": row})
-    assert answer == {"id": 5, "detail": json.loads(text(showing(trace).detail(row)))}
+    assert answer == {"id": 5, "detail": json.loads(to_json(as_showable(trace).detail(row)))}
     assert answer["detail"]["label"] == trace["head"].label
     for view, row in ((0, 10_000), (0, -1), (3, 1), ("0", 1), (0, None)):
         assert ask({"id": 6, "view": view, "row": row}) == [{"id": 6, "detail": None}]
@@ -80,13 +80,13 @@ def test_what_can_no_longer_be_read_is_no_error_in_a_cell(monkeypatch: pytest.Mo
     def fail(*_: object) -> None:
         raise OSError("the disk is gone")
 
-    ask = answers(Picture([showing(tower())]), monkeypatch)
-    monkeypatch.setattr(Showing, "detail", fail)
+    ask = answers(Picture([as_showable(tower())]), monkeypatch)
+    monkeypatch.setattr(ShowableGraph, "detail", fail)
     assert ask({"id": 5, "view": 0, "row": 1}) == [{"id": 5, "detail": None}]
 
 
 def test_closed_it_lets_go_of_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    picture = Picture([showing(tower())])
+    picture = Picture([as_showable(tower())])
     ask = answers(picture, monkeypatch)
     picture.close()
     assert ask({"id": 5, "view": 0, "row": 1}) == [{"id": 5, "detail": None}]
@@ -96,7 +96,7 @@ def test_it_is_drawn_in_a_page_that_belongs_to_somebody_else(page: Page) -> None
     page.set_content("<h1>A notebook</h1><button>theirs</button>")
     style = "['font', 'color', 'margin', 'boxSizing'].map((n) => getComputedStyle(document.querySelector('button'))[n])"
     theirs = page.evaluate(style)
-    render(page, Picture([showing(tower())]))
+    render(page, Picture([as_showable(tower())]))
     page.wait_for_selector("#cell .cutaway canvas")
     assert page.evaluate(style) == theirs
     outside = page.evaluate(
@@ -114,7 +114,7 @@ def test_it_is_drawn_in_a_page_that_belongs_to_somebody_else(page: Page) -> None
 
 def test_an_op_shows_what_the_kernel_tells_of_it(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tower()
-    picture = Picture([showing(trace)])
+    picture = Picture([as_showable(trace)])
     page.expose_function("ask", answers(picture, monkeypatch))
     page.set_content("")
     render(page, picture)
@@ -125,7 +125,7 @@ def test_an_op_shows_what_the_kernel_tells_of_it(page: Page, monkeypatch: pytest
 
 def test_two_pictures_share_one_style_sheet(page: Page) -> None:
     page.set_content("")
-    picture = Picture([showing(tower())])
+    picture = Picture([as_showable(tower())])
     render(page, picture, "one")
     render(page, picture, "two")
     page.wait_for_selector("#two .cutaway canvas")
@@ -135,7 +135,7 @@ def test_two_pictures_share_one_style_sheet(page: Page) -> None:
 def test_it_is_dark_where_the_notebook_is(page: Page) -> None:
     page.set_content("")
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-    render(page, Picture([showing(tower())]))
+    render(page, Picture([as_showable(tower())]))
     root = page.locator("#cell > .cutaway")
     assert root.get_attribute("data-theme") == "dark"
     page.evaluate("document.body.dataset.jpThemeLight = 'true'")
@@ -144,7 +144,7 @@ def test_it_is_dark_where_the_notebook_is(page: Page) -> None:
 
 def test_removed_it_leaves_nothing_behind(page: Page) -> None:
     page.set_content("")
-    render(page, Picture([showing(tower())]))
+    render(page, Picture([as_showable(tower())]))
     page.wait_for_selector("#cell canvas")
     page.evaluate("window.cleanup()")
     assert page.locator("#cell canvas").count() == 0
@@ -154,7 +154,7 @@ def test_removed_it_leaves_nothing_behind(page: Page) -> None:
 def test_a_kernel_that_is_busy_is_said_to_be(page: Page) -> None:
     page.expose_function("ask", lambda _: [])
     page.set_content("")
-    render(page, Picture([showing(tower())]))
+    render(page, Picture([as_showable(tower())]))
     page.wait_for_selector("#cell .cutaway canvas")
     page.focus("#cell canvas")
     page.keyboard.press("ArrowDown")

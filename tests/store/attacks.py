@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 from tests.store.mutations import Questions, frame, framed
 
-from cutaway.store.head import Head
+from cutaway.store.format.manifest import Head
 
 MOST_BYTES = 1 << 30
 """Of addresses: the interpreter, NumPy, pandas and xarray alone take a good half."""

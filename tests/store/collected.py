@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.store.activations_windows import CollectedSite
-from cutaway.store.activations_writing import ActivationsWriter, Dtype, Rows
+from cutaway.store.activations.windows import CollectedSite
+from cutaway.store.activations.writer import ActivationsWriter, Dtype, Rows
 
 SITES = (CollectedSite("encoder.layer.0", 5), CollectedSite("encoder.layer.1", 3), CollectedSite("conv", 4, 1))
 WORDS = ("the", "Ünïcode", "", "\N{SOFT HYPHEN}", "🙂", "cat", "a b")

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cutaway.core.errors import DamagedError, InputError
-from cutaway.store.backends import Backend, backend_for
+from cutaway.store.backends.backend import Backend, backend_for
 
 WRONG_NAMES = [
     "",

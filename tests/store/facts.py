@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests import ROOT
 
 from cutaway.core.errors import CutawayError
 from cutaway.core.sites import Site
-from cutaway.graph.arguments import Thing, plain
-from cutaway.graph.conditionals import Conditional
+from cutaway.graph.analysis.passes import Passes
+from cutaway.graph.analysis.paths import Paths
+from cutaway.graph.argument_text import OpaqueArgument, plain
+from cutaway.graph.control_flow.conditionals import Conditional
+from cutaway.graph.control_flow.source import Source
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.op import Edge, Op
-from cutaway.graph.passes import Passes
-from cutaway.graph.paths import Paths
 from cutaway.graph.selection import Selection
-from cutaway.graph.source import Source
 from cutaway.graph.trace import Trace
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCS = ROOT / "docs"
 NOT_STORED = {"returned", "callable", "retained", "replay", "validate", "tensor", "save", "to_html", "trace"}
 """What needs the model or the running program, and what says to whom something belongs."""
 VALUES = {"value", "grad", "grads", "is_saved", "saved"}
@@ -106,7 +106,7 @@ def plainly(value: Any) -> Any:
             return repr(value)
         case BaseException():
             return (type(value).__name__, str(value))
-        case Thing():
+        case OpaqueArgument():
             return ("thing", value.text)
         case np.ndarray():
             assert value.dtype.kind != "O"

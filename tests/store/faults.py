@@ -22,12 +22,12 @@ import numpy as np
 import cutaway
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import CutawayError
-from cutaway.store import writer as writing
-from cutaway.store.backends import backend_for
-from cutaway.store.records import Row
-from cutaway.store.run import Run
-from cutaway.store.segments import Limits
-from cutaway.store.writer import Options, Writer
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.format.records import Row
+from cutaway.store.format.segments import Limits
+from cutaway.store.runs.run import Run
+from cutaway.store.writing import writer as writing
+from cutaway.store.writing.writer import Options, Writer
 
 ROWS = (Row("encoder.0"), Row("encoder.1"), Row("encoder.0", of="grad"))
 STATISTICS = ("mean", "std")

@@ -16,11 +16,11 @@ import pytest
 import cutaway
 from cutaway import Run
 from cutaway.core.errors import CutawayError
-from cutaway.store.frames import scan
-from cutaway.store.memory import _FOLDERS, MemoryBackend
-from cutaway.store.moments import Moment, Step
-from cutaway.store.runs import Runs
-from cutaway.store.series import Series
+from cutaway.store.backends.memory import _FOLDERS, MemoryBackend
+from cutaway.store.format.frames import scan
+from cutaway.store.runs.run_set import Runs
+from cutaway.store.runs.series import Series
+from cutaway.store.runs.step import Moment, Step
 
 Files = dict[str, bytes]
 GOLDEN = Path(__file__).parent / "golden" / "v1" / "run"

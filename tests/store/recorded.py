@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from tests import ROOT
 
 from cutaway.core.arrays import Raw
-from cutaway.store.records import Row
-from cutaway.store.samples import packed_samples
-from cutaway.store.segments import Limits
-from cutaway.store.writer import Options, Writer
+from cutaway.store.format.records import Row
+from cutaway.store.format.segments import Limits
+from cutaway.store.runs.samples import packed_samples
+from cutaway.store.writing.writer import Options, Writer
 
 STATISTICS = ("mean", "std", "max")
 ROWS = (
@@ -75,7 +76,7 @@ def fill(writer: Writer, steps: tuple[int, ...]) -> None:
 
 _KILLED = """
 import os, sys
-from cutaway.store.writer import Writer
+from cutaway.store.writing.writer import Writer
 from tests.store.recorded import OPTIONS, STEPS, fill
 writer = Writer(sys.argv[1], kind="run", options=OPTIONS)
 fill(writer, STEPS)
@@ -85,6 +86,6 @@ os._exit(9)
 
 def record_and_be_killed(path: str | Path) -> None:
     """The same by a process that dies without closing anything."""
-    root = Path(__file__).parent.parent.parent
+    root = ROOT
     done = subprocess.run([sys.executable, "-c", _KILLED, str(path)], cwd=root, check=False)
     assert done.returncode == 9

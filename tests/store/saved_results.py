@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cutaway.results.ranking import Ranking, ranked
 from cutaway.results.result import Result
-from cutaway.store.activations_units import Names, Units
-from cutaway.store.activations_windows import CollectedSite
+from cutaway.store.activations.unit_selection import UnitNames, Units
+from cutaway.store.activations.windows import CollectedSite
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Lens(Result):
 
 def same(one: Any, other: Any) -> bool:
     """Whether two values are the same to the last bit, types included."""
-    if isinstance(one, Names) or isinstance(other, Names):
+    if isinstance(one, UnitNames) or isinstance(other, UnitNames):
         return type(one) is type(other) and list(one) == list(other)
     if type(one) is not type(other):
         return False
@@ -71,8 +71,8 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def names(*widths: int) -> Names:
-    return Names(Units.all([CollectedSite(f"encoder.layer.{i}", width) for i, width in enumerate(widths)]))
+def names(*widths: int) -> UnitNames:
+    return UnitNames(Units.all([CollectedSite(f"encoder.layer.{i}", width) for i, width in enumerate(widths)]))
 
 
 def ranking(n: int = 6, **fields: Any) -> Ranking:

@@ -10,9 +10,9 @@ import pytest
 from tests.store.faults import SMALL, Found, check, load, survey, write_run, write_step
 
 from cutaway.core.errors import CutawayError, DamagedError, ExistsError
-from cutaway.store.backends import Backend
-from cutaway.store.memory import MemoryBackend
-from cutaway.store.writer import Options, Writer
+from cutaway.store.backends.backend import Backend
+from cutaway.store.backends.memory import MemoryBackend
+from cutaway.store.writing.writer import Options, Writer
 
 STEPS = range(5)
 # Every byte takes a minute: here some of them, all in the slow tests.
@@ -201,9 +201,9 @@ def test_a_run_whose_head_is_lost_is_not_begun_anew_but_can_be_resumed(how: str)
         backend.put(HEAD, head[:20])
     elif how == "version":
         backend.put(HEAD, head.replace(b'"version": 1', b'"version": 3'))
-    with pytest.raises(ExistsError, match=r"cutaway\.json|already holds a run"):
+    with pytest.raises(ExistsError, match=r"cutaway\.json|already has a run"):
         Writer(backend.url, kind="run")
-    with pytest.raises(ExistsError, match="holds a run, not a trace"):
+    with pytest.raises(ExistsError, match="is a run, not a trace"):
         Writer(backend.url, kind="trace", resume=True)
     write_run(backend.url, range(3, 5), resume=True)
     check(survey(load(backend.url), range(5)), range(5))

@@ -28,10 +28,10 @@ from tests.store.faults import (
 )
 
 from cutaway.core.arrays import Raw
-from cutaway.store.backends import backend_for
-from cutaway.store.descriptors import HELD
-from cutaway.store.run import Run
-from cutaway.store.writer import Options, Writer
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.backends.file_handles import FILE_HANDLES
+from cutaway.store.runs.run import Run
+from cutaway.store.writing.writer import Options, Writer
 
 N_STEPS = 8
 STEPS = range(N_STEPS)
@@ -160,7 +160,7 @@ def test_a_program_that_turns_warnings_into_errors_goes_on() -> None:
             write_step(writer, step)
         writer.close()
         write_step(writer, 20)  # too late, and no error either
-    assert any("closed before" in problem for problem in writer.problems)
+    assert any("already closed" in problem for problem in writer.problems)
     run = load(url)
     assert set(run.steps.tolist()) | lost_steps(run) == set(range(20))
 
@@ -188,7 +188,7 @@ def test_very_many_documents_on_a_full_disk_do_not_fill_the_memory() -> None:
         for number in range(80):
             writer.document(f"{number}", "x" * (1 << 20))
         writer.flush()
-        assert 50 << 20 < writer._worker._again_bytes <= 64 << 20
+        assert 50 << 20 < writer._worker._retry_bytes <= 64 << 20
         assert any("could not be written: the disk is full" in problem for problem in writer.problems)
 
 
@@ -205,7 +205,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     if done:
         pytest.skip("file systems cannot be mounted here")
     yield place
-    HELD.clear()
+    FILE_HANDLES.clear()
     subprocess.run(["umount", str(place)], check=True)
 
 

@@ -19,12 +19,12 @@ from cutaway import Activations, Run
 from cutaway.core.errors import VersionError
 from cutaway.results.generation import Generation
 from cutaway.results.ranking import Ranking
-from cutaway.store import head
-from cutaway.store.archive import Archive
-from cutaway.store.frames import MAGIC, encode, scan
-from cutaway.store.results import described
-from cutaway.store.verifying import verify
-from cutaway.store.writer import Writer
+from cutaway.store.format import manifest
+from cutaway.store.format.frames import MAGIC, encode, scan
+from cutaway.store.reading.archive import Archive
+from cutaway.store.results.result_file import read_description
+from cutaway.store.verification.verify import verify
+from cutaway.store.writing.writer import Writer
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
 EXPECTED = json.loads((GOLDEN / "expected.json").read_text())
@@ -151,7 +151,7 @@ def test_a_golden_result_is_read_as_it_was_written() -> None:
         assert each.names == told["names"]
     assert found.tiers is not None
     assert found.tiers.tolist() == [1, 3]
-    about = described(Archive(GOLDEN / "result"))
+    about = read_description(Archive(GOLDEN / "result"))
     assert (about.type, about.topic, about.made, about.of) == (
         "Ranking", "neurons", 1_700_000_000.0, {"method": "probeless"}
     )  # fmt: skip
@@ -181,7 +181,7 @@ def test_a_golden_generation_is_read_as_it_was_written() -> None:
     assert (repr(found.decoding), found.about) == (told["decoding"], told["about"])
     assert found.more_inputs["token_type_ids"].tolist() == [0, 1, 1, 1]
     assert found.page().title == found.title
-    about = described(Archive(GOLDEN / "generation"))
+    about = read_description(Archive(GOLDEN / "generation"))
     assert (about.type, about.topic, about.made) == ("Generation", "language", 1_700_000_000.0)
     assert verify(GOLDEN / "generation")
 
@@ -202,7 +202,7 @@ def test_unknown_records_and_keys_are_passed_over(copy: Path) -> None:
 
 def test_a_later_version_is_refused_and_says_to_upgrade(copy: Path) -> None:
     rewrite_head(copy, {"version": 2})
-    with pytest.raises(VersionError, match=r"version 2 of the format.* reads up to 1: pip install --upgrade cutaway"):
+    with pytest.raises(VersionError, match=r"format version 2.* reads up to 1. Upgrade: pip install --upgrade cutaway"):
         cutaway.load(copy)
 
 
@@ -248,7 +248,7 @@ def test_records_of_an_earlier_version_are_migrated_as_they_are_read(
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     _as_version_0(copy, with_session=with_session)
     older = {path: path.read_bytes() for path in before}
-    monkeypatch.setitem(head.MIGRATIONS, 0, _migrate)
+    monkeypatch.setitem(manifest.MIGRATIONS, 0, _migrate)
     run = cutaway.load(copy)
     assert isinstance(run, Run)
     assert run.problems == ()
@@ -261,11 +261,11 @@ def test_a_record_that_cannot_be_migrated_costs_itself_alone(copy: Path, monkeyp
     _as_version_0(copy, with_session=True)
     index = copy / "rank-0" / "0003.index"
     index.write_bytes(index.read_bytes() + encode({"type": "step", "neither": 1}))
-    monkeypatch.setitem(head.MIGRATIONS, 0, _migrate)
+    monkeypatch.setitem(manifest.MIGRATIONS, 0, _migrate)
     run = cutaway.load(copy)
     assert isinstance(run, Run)
     assert len(run.problems) == 1
-    assert "cannot be read as one of version 0" in run.problems[0]
+    assert "cannot upgrade it from version 0" in run.problems[0]
     assert len(run) == len(EXPECTED["steps"])
 
 

@@ -14,7 +14,7 @@ import safetensors.numpy
 from tests.store.faults import FOLDER, SMALL, Fault, Nursery, check, faulty, load, survey, verified, write_run
 
 from cutaway.core.errors import NotFoundError
-from cutaway.store.writer import Options
+from cutaway.store.writing.writer import Options
 
 HOWS = ["half", "kill", "after"]
 CHILD = Options(limits=SMALL, beat_every=0.005)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from tests.store.faults import ROWS, SMALL, STATISTICS, check, load, matrix_of, survey, values_of, write_step
 
-from cutaway.store.run import Run
-from cutaway.store.writer import Options, Writer
+from cutaway.store.runs.run import Run
+from cutaway.store.writing.writer import Options, Writer
 
 HERE = Path(__file__).parent
 WRITING = f"""

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import cutaway
 from cutaway import Run
 from cutaway.core.arrays import DTYPES, Raw, nbytes_of
-from cutaway.store.backends import backend_for
-from cutaway.store.records import Row
-from cutaway.store.segments import Limits
-from cutaway.store.writer import Options, Writer
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.format.records import Row
+from cutaway.store.format.segments import Limits
+from cutaway.store.writing.writer import Options, Writer
 
 SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 NUMBERS = count()

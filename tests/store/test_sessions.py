@@ -31,11 +31,11 @@ from tests.store.faults import (
 )
 
 from cutaway.core.errors import ExistsError, LeaseError, NotFoundError
-from cutaway.store import leases
-from cutaway.store.backends import backend_for
-from cutaway.store.leases import Lease
-from cutaway.store.records import Row
-from cutaway.store.writer import Options, Writer
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.format.records import Row
+from cutaway.store.writing import lease as leases
+from cutaway.store.writing.lease import Lease
+from cutaway.store.writing.writer import Options, Writer
 
 HERE = Path(__file__).parent
 

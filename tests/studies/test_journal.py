@@ -114,7 +114,7 @@ def test_another_study_is_refused_and_the_file_left_alone(what: str, tmp_path: P
     path.write_bytes(before)
     change, options = other_studies()[what]
     change(study)
-    with pytest.raises(InputError, match=f"holds another study, and is left as it is: its {what} was"):
+    with pytest.raises(InputError, match=f"holds another study and was not changed: its {what} is"):
         study.run(path, **options)
     assert path.read_bytes() == before
 
@@ -123,7 +123,7 @@ def test_training_mode_belongs_to_the_study(tmp_path: Path) -> None:
     study = Study()
     study.run(tmp_path)
     study.model.train()
-    with pytest.raises(InputError, match="training mode was"):
+    with pytest.raises(InputError, match="training mode is"):
         study.run(tmp_path)
 
 
@@ -134,7 +134,7 @@ def test_a_file_of_another_kind_is_left_alone(text: str, tmp_path: Path) -> None
     if text in ("", "{"):  # what a death may leave of a first line
         assert len(Study().run(path)) == 4
         return
-    with pytest.raises(InputError, match="is not the file of a study"):
+    with pytest.raises(InputError, match="is not a study file"):
         Study().run(path)
     assert path.read_text() == text
 
@@ -145,7 +145,7 @@ def test_a_damaged_line_is_told_not_guessed(tmp_path: Path) -> None:
     lines = path.read_text().splitlines(keepends=True)
     for wrong in ("xx\n", '{"row": 99, "name": "", "score": [0, 0]}\n', '{"row": 1, "name": "", "score": [0]}\n'):
         path.write_text("".join([lines[0], wrong, *lines[2:]]))
-        with pytest.raises(InputError, match=r"line 2 of .*study\.jsonl is no row of a study"):
+        with pytest.raises(InputError, match=r"line 2 of .*study\.jsonl is not a row of a study"):
             study.run(path)
 
 
@@ -202,7 +202,7 @@ def test_one_folder_holds_both_kinds_of_study(tmp_path: Path) -> None:
 
 
 def test_changes_are_known_again() -> None:
-    from cutaway.studies.fingerprints import of_change
+    from cutaway.studies.fingerprints import change_fingerprint
 
     def scaled(by: float) -> Any:
         return lambda value: value * by
@@ -221,7 +221,7 @@ def test_changes_are_known_again() -> None:
         (cutaway.trace(model, x)[0], cutaway.trace(model, 2 * x)[0]),
     ]
     for one, other in pairs:
-        assert of_change(one) != of_change(other)
-        assert of_change(one) == of_change(one)
-    assert of_change(scaled(2)) == of_change(scaled(2))
-    assert "0x" not in of_change(lambda value: [2 * v for v in value])
+        assert change_fingerprint(one) != change_fingerprint(other)
+        assert change_fingerprint(one) == change_fingerprint(one)
+    assert change_fingerprint(scaled(2)) == change_fingerprint(scaled(2))
+    assert "0x" not in change_fingerprint(lambda value: [2 * v for v in value])

@@ -180,7 +180,7 @@ def test_an_entry_of_the_metric_has_its_own_order() -> None:
     for label in range(3):
         effect = np.abs(found.effect[:, label])
         assert found.top(2, of=label) == [f"3#{i}" for i in np.argsort(-effect)[:2]]
-    with pytest.raises(InputError, match=r"of=7: the metric has shape \[3\]"):
+    with pytest.raises(InputError, match=r"of=7 is out of range: the metric has shape \[3\]"):
         found.top(1, of=7)
 
 
@@ -239,7 +239,7 @@ class Heads(nn.Module):
 def test_heads_may_be_a_dimension_of_their_own() -> None:
     model = Heads()
     x = torch.ones(2, 3, 4, 4)
-    with pytest.raises(UnitError, match=r"'\./tanh\.1' has no dimension that is known to count units.*unit_dim="):
+    with pytest.raises(UnitError, match=r"'\./tanh\.1' has no known unit dimension.*unit_dim="):
         studies.lesion(model, lambda: model(x).sum(), at="./tanh", each="head", n_heads=3)
     found = studies.lesion(model, lambda: model(x).sum(), at="./tanh", each="head", n_heads=3, unit_dim=1)
     assert np.flatnonzero(found.effect).tolist() == [1]
@@ -249,7 +249,7 @@ def test_heads_may_be_a_dimension_of_their_own() -> None:
 
 def test_heads_that_nobody_counts_are_an_error() -> None:
     model = mlp()
-    with pytest.raises(InputError, match="says how many heads there are: add n_heads="):
+    with pytest.raises(InputError, match="defines the number of heads: set n_heads="):
         studies.lesion(model, lambda: model(X), at="1", each="head")
     with pytest.raises(InputError, match="4 heads do not divide the 6 units of '1'"):
         studies.lesion(model, lambda: model(X), at="1", each="head", n_heads=4)
@@ -319,19 +319,19 @@ def test_a_metric_that_measures_nothing_is_an_error() -> None:
             studies.lesion(model, lambda: (model(X), returned)[1], at="1")
     with pytest.raises(InputError, match="the metric returned an empty array without a lesion"):
         studies.lesion(model, lambda: model(X)[:0], at="1")
-    with pytest.raises(InputError, match="give a function that runs the model"):
+    with pytest.raises(InputError, match="pass a function that runs the model"):
         studies.lesion(model, 0.5, at="1")  # type: ignore[arg-type]
 
 
 def test_a_metric_that_changes_its_shape_is_an_error() -> None:
     model = mlp()
-    with pytest.raises(InputError, match=r"shape \[0\] with a lesion at '4', and \[7\] before"):
+    with pytest.raises(InputError, match=r"shape \[0\] with a lesion at '4', but \[7\] before"):
         studies.lesion(model, lambda: (y := model(X).sum(1))[y != 0], at="4")
 
 
 def test_sites_that_name_nothing_are_an_error() -> None:
     model = mlp()
-    with pytest.raises(SiteError, match="names no module, parameter or buffer"):
+    with pytest.raises(SiteError, match="matches no module, parameter or buffer"):
         studies.lesion(model, lambda: model(X), at="encoder.*")
     with pytest.raises(SiteError, match="nothing ran at '1' when the study called its function"):
         studies.lesion(model, lambda: 1.0, at="1")
@@ -345,13 +345,13 @@ def test_units_that_cannot_be_counted_are_an_error() -> None:
         studies.lesion(
             model, lambda: model(torch.ones(2, 3)).sum() + model(torch.ones(2, 5)).sum(), at="0", each="unit"
         )
-    with pytest.raises(UnitError, match="'0' has no dimension that is known to count units"):
+    with pytest.raises(UnitError, match="'0' has no known unit dimension"):
         studies.lesion(model, lambda: model(torch.ones(())), at="0", each="unit")
-    with pytest.raises(InputError, match="'1' has 6 units, and unit 9 was asked for"):
+    with pytest.raises(InputError, match="unit 9 of '1' does not exist: it has 6 units"):
         studies.lesion(other := mlp(), lambda: other(X), at="1#9", each="unit")
-    with pytest.raises(InputError, match='say each="unit"'):
+    with pytest.raises(InputError, match='set each="unit"'):
         studies.lesion(other, lambda: other(X), at="1#2")
-    with pytest.raises(InputError, match="each='layer': give 'site', 'unit', 'head'"):
+    with pytest.raises(InputError, match="each='layer': pass 'site', 'unit', 'head'"):
         studies.lesion(other, lambda: other(X), at="1", each="layer")  # type: ignore[arg-type]
 
 
@@ -393,7 +393,7 @@ def test_running_statistics_are_the_same_for_each_run_and_as_before_afterwards()
 
 def test_several_results_have_to_be_told_apart() -> None:
     model = nn.Sequential(nn.LSTM(4, 3))
-    with pytest.raises(InputError, match="say which is meant"):
+    with pytest.raises(InputError, match="choose one of"):
         studies.lesion(model, lambda: model(X)[0], at="0")
     found = studies.lesion(model, lambda: model(X)[0], at="0@out.0", each="unit")
     assert found.names == ("0@out.0#0", "0@out.0#1", "0@out.0#2")

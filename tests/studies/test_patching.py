@@ -202,10 +202,10 @@ def test_inputs_of_two_lengths_are_an_error(gpt: nn.Module) -> None:
 @torch.no_grad()
 def test_positions_that_are_not_there_are_an_error(gpt: nn.Module) -> None:
     for positions, said in (
-        ([5], "position 5: 'transformer.h.0' has 5 positions, from 0"),
+        ([5], "position 5 does not exist: 'transformer.h.0' has 5 positions"),
         ([-1], "position -1"),
         ([], "positions= is empty"),
-        ("all", 'give None, "each"'),
+        ("all", 'pass None, "each"'),
     ):
         with pytest.raises(InputError, match=said):
             patched(gpt, at="transformer.h.*", positions=positions)
@@ -227,9 +227,9 @@ def test_what_cannot_be_patched_is_an_error() -> None:
     runs: dict[str, Any] = {"clean": lambda: model(x), "corrupted": lambda: model(-x)}
     with pytest.raises(InputError, match=r"'fc.weight' is a parameter, the same in both runs"):
         studies.patch(model, lambda out: out, at="fc.weight", **runs)
-    with pytest.raises(SiteError, match="names no module"):
+    with pytest.raises(SiteError, match="matches no module"):
         studies.patch(model, lambda out: out, at="h.*", **runs)
-    with pytest.raises(InputError, match="clean=Tensor: give a function"):
+    with pytest.raises(InputError, match="clean=Tensor: pass a function"):
         studies.patch(model, lambda out: out, at="fc", clean=x, corrupted=runs["corrupted"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="the metric returned None of the clean run"):
         studies.patch(model, lambda out: None, at="fc", **runs)

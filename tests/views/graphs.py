@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from cutaway.views.graph import Fold, GraphView
+from cutaway.layout.graph_view import Fold, GraphView
 
 SOURCES = ("input", "buffer", "constant")
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from cutaway.graph.layout import Rect
-from cutaway.views.picture import Box, Edge, Frame, Picture
+from cutaway.layout.layered import Rect
+from cutaway.layout.picture import Box, Edge, Frame, Picture
 
 
 @dataclass

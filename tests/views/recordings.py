@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway.core.arrays import Raw
-from cutaway.store.records import Row
-from cutaway.store.run import Run
-from cutaway.store.writer import Writer
+from cutaway.store.format.records import Row
+from cutaway.store.runs.run import Run
+from cutaway.store.writing.writer import Writer
 
 WORDS = ("a", "cat", "sat", "on", "mats")
 BATCH, KEPT, LENGTH = 4, 3, 5

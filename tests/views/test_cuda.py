@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 import cutaway
-from cutaway.views.details import details
-from cutaway.views.graph import plain
-from cutaway.views.graphing import graph_view
-from cutaway.views.measures import measures
+from cutaway.layout.graph_view import plain
+from cutaway.views.graph.from_trace import graph_view
+from cutaway.views.graph.measures import measures
+from cutaway.views.graph.op_details import details
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 

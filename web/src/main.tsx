@@ -1,13 +1,13 @@
-// The entry of the bundle. A notebook calls `render` (anywidget); a page that holds data, or that a server serves, mounts itself.
+// Entry point of the bundle. A notebook calls `render` (anywidget); a page with embedded data or served by the viewer mounts itself.
 //
 // All of it lives in one element of class "cutaway", and every selector of the style sheet begins with it: in a notebook
 // the page belongs to somebody else. `data-theme` on that element ("light", "dark", or absent: as the system prefers).
 
 import { render as mount } from "preact";
-import { decoded, embedded, inflated, kernel, type Host, type Model } from "./lib/host";
+import { decodeBase64, embeddedHost, inflate, kernelHost, type Host, type Model } from "./lib/host";
 import { follow } from "./lib/theme";
 import { Shell, type View } from "./shell";
-import { makeClient } from "./viewer/client";
+import { makeClient } from "./viewer/data/client";
 import { restoreTheme, Viewer } from "./viewer/viewer";
 
 /** The build puts the style sheet here. */
@@ -27,7 +27,7 @@ function picture(root: HTMLElement, views: View[], hosts: Host[]): void {
   mount(<Shell views={views} hosts={hosts} />, root);
 }
 
-/** anywidget: its trait "views" is the compressed views; details are asked for by message. */
+/** anywidget entry: the trait "views" holds the compressed views; details are requested by message. */
 async function render({ model, el }: { model: Model; el: HTMLElement }): Promise<() => void> {
   const root = document.createElement("div");
   root.className = "cutaway cutaway-notebook";
@@ -37,8 +37,8 @@ async function render({ model, el }: { model: Model; el: HTMLElement }): Promise
   const unfollow = follow(root);
   const draw = async () => {
     const state = model.get("views") as BufferSource | string;
-    const views = JSON.parse(await inflated(typeof state === "string" ? decoded(state) : state)) as View[];
-    picture(root, views, views.map((_, index) => kernel(model, index)));
+    const views = JSON.parse(await inflate(typeof state === "string" ? decodeBase64(state) : state)) as View[];
+    picture(root, views, views.map((_, index) => kernelHost(model, index)));
   };
   const redraw = () => void draw();
   model.on("change:views", redraw);
@@ -55,11 +55,11 @@ async function open(data: Element): Promise<void> {
   root.className = "cutaway cutaway-page";
   addStyle(document);
   try {
-    const views = JSON.parse(await inflated(decoded(data.textContent ?? ""))) as View[];
+    const views = JSON.parse(await inflate(decodeBase64(data.textContent ?? ""))) as View[];
     data.remove(); // megabytes of text that nobody needs again
-    picture(root, views, views.map((_, index) => embedded((chunk) => take(`cutaway-details-${index}-${chunk}`))));
+    picture(root, views, views.map((_, index) => embeddedHost((chunk) => take(`cutaway-details-${index}-${chunk}`))));
   } catch (error) {
-    root.textContent = `This picture could not be opened: ${error}. It needs a browser from 2023 or later.`;
+    root.textContent = `Could not open this picture: ${error}. It needs a browser from 2023 or later.`;
     throw error;
   }
 }

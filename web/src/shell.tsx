@@ -1,12 +1,12 @@
-// One view fills the place; several have a tab each, and keep their state when another is looked at.
+// The root component: one view fills the page; several get a tab each and keep their state.
 
 import { useState } from "preact/hooks";
-import { App } from "./app/app";
+import { App } from "./graph/app";
 import type { Host } from "./lib/host";
-import { tabNames } from "./lib/tabs";
+import { tabNames } from "./lib/tab-titles";
 import type { GraphView } from "./lib/wire";
-import { PlatesPage } from "./plates/page";
-import type { Page } from "./plates/wire";
+import { PlatesPage } from "./pages/page";
+import type { Page } from "./pages/wire";
 import "./shell.css";
 
 /** What can be shown: a graph that is looked into, or a page that is read. */
@@ -15,7 +15,7 @@ export type View = GraphView | Page;
 export function Shell({ views, hosts }: { views: View[]; hosts: Host[] }) {
   const [current, select] = useState(0);
   const [seen, see] = useState<readonly number[]>([0]);
-  if (views.length === 1) return <One view={views[0]} host={hosts[0]} />;
+  if (views.length === 1) return <SingleView view={views[0]} host={hosts[0]} />;
   const names = tabNames(views.map((view) => view.title));
   const choose = (index: number) => {
     select(index);
@@ -42,14 +42,14 @@ export function Shell({ views, hosts }: { views: View[]; hosts: Host[] }) {
       </div>
       {views.map((view, index) => seen.includes(index) && (
         <div role="tabpanel" hidden={index !== current} key={index}>
-          <One view={view} host={hosts[index]} />
+          <SingleView view={view} host={hosts[index]} />
         </div>
       ))}
     </div>
   );
 }
 
-function One({ view, host }: { view: View; host: Host }) {
+function SingleView({ view, host }: { view: View; host: Host }) {
   return isPage(view) ? <PlatesPage page={view} /> : <App view={view} host={host} />;
 }
 

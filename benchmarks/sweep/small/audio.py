@@ -53,7 +53,7 @@ class _Contrastive(nn.Module):
 
 @small
 def wav2vec() -> tuple[Any, ...]:
-    """Convolutions, quantised targets and a masked transformer, as wav2vec 2.0."""
+    """Convolutions, quantized targets and a masked transformer, as wav2vec 2.0."""
     return _Contrastive(), _waves()
 
 

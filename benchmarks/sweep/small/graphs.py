@@ -1,4 +1,4 @@
-"""Graph networks: sparse products, scatters, edges with features, attention over neighbours, trees."""
+"""Graph networks: sparse products, scatters, edges with features, attention over neighbors, trees."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _GCN(nn.Module):
 
 @small
 def gcn() -> tuple[Any, ...]:
-    """Normalised sparse products, as the graph convolutional network."""
+    """Normalized sparse products, as the graph convolutional network."""
     return _GCN(), *_graph()
 
 
@@ -62,7 +62,7 @@ class _GAT(nn.Module):
 
 @small
 def gat() -> tuple[Any, ...]:
-    """A softmax over each node's neighbours by scatters, as the graph attention network."""
+    """A softmax over each node's neighbors by scatters, as the graph attention network."""
     return _GAT(), *_graph()
 
 
@@ -83,7 +83,7 @@ class _SAGE(nn.Module):
 
 @small
 def graph_sage() -> tuple[Any, ...]:
-    """Means of the neighbours by index_add, as GraphSAGE."""
+    """Means of the neighbors by index_add, as GraphSAGE."""
     return _SAGE(), *_graph()
 
 

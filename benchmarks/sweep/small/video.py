@@ -15,7 +15,7 @@ def _clip() -> Tensor:
     return torch.randn(2, 3, 6, 16, 16)  # (batch, channel, frame, row, column)
 
 
-class _Factorised(nn.Module):
+class _Factorized(nn.Module):
     def __init__(self, i: int, o: int, stride: int = 1) -> None:
         super().__init__()
         self.space = nn.Conv3d(i, o, (1, 3, 3), (1, stride, stride), (0, 1, 1), bias=False)
@@ -31,7 +31,7 @@ class _Factorised(nn.Module):
 @small
 def r2plus1d() -> tuple[Any, ...]:
     """Convolutions over space, then over time, in residual blocks, as R(2+1)D."""
-    blocks = [_Factorised(3, 8), _Factorised(8, 16, 2), _Factorised(16, 16)]
+    blocks = [_Factorized(3, 8), _Factorized(8, 16, 2), _Factorized(16, 16)]
     return nn.Sequential(*blocks, nn.AdaptiveAvgPool3d(1), nn.Flatten(), nn.Linear(16, 4)), _clip()
 
 

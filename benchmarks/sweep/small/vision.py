@@ -84,7 +84,7 @@ class _PointNet(nn.Module):
 
     def forward(self, points: Tensor) -> Tensor:
         turned = torch.bmm(points, self.align(points.mT).view(-1, 3, 3) + torch.eye(3))
-        near = torch.cdist(turned, turned).topk(4, largest=False).indices  # (batch, point, neighbour)
+        near = torch.cdist(turned, turned).topk(4, largest=False).indices  # (batch, point, neighbor)
         others = turned[torch.arange(len(points))[:, None, None], near]
         edges = torch.cat([others - turned[:, :, None], others], -1).amax(2)
         found = torch.cat([self.body(turned.mT).max(-1).values, self.local(edges.mT).amax(-1)], -1)
@@ -93,7 +93,7 @@ class _PointNet(nn.Module):
 
 @small
 def point_net() -> tuple[Any, ...]:
-    """A cloud of points turned, each with its neighbours, then the maximum, as PointNet and DGCNN."""
+    """A cloud of points turned, each with its neighbors, then the maximum, as PointNet and DGCNN."""
     return _PointNet(), torch.randn(2, 20, 3)
 
 
@@ -104,7 +104,7 @@ class _NeRF(nn.Module):
             nn.Sequential(nn.Linear(3 * 8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU()),
             nn.Linear(32, 1),
         )
-        self.colour = nn.Linear(32 + 3, 3)
+        self.color = nn.Linear(32 + 3, 3)
 
     @staticmethod
     def _waves(x: Tensor) -> Tensor:
@@ -116,16 +116,16 @@ class _NeRF(nn.Module):
         points = origins[:, None] + directions[:, None] * depths[..., None]
         h = self.body(self._waves(points))
         sigma = F.softplus(self.density(h)).squeeze(-1)
-        colour = self.colour(torch.cat([h, directions[:, None].expand_as(points)], -1)).sigmoid()
+        color = self.color(torch.cat([h, directions[:, None].expand_as(points)], -1)).sigmoid()
         alpha = 1 - torch.exp(-sigma * torch.diff(depths, append=torch.full((len(depths), 1), 2.0)))
         passed = torch.cumprod(torch.cat([torch.ones(len(alpha), 1), 1 - alpha + 1e-10], -1), -1)[:, :-1]
         weights = alpha * passed
-        return (weights[..., None] * colour).sum(1), (weights * depths).sum(1)
+        return (weights[..., None] * color).sum(1), (weights * depths).sum(1)
 
 
 @small
 def nerf() -> tuple[Any, ...]:
-    """Colour and density along rays, put together by their transparency, as NeRF."""
+    """Color and density along rays, put together by their transparency, as NeRF."""
     return _NeRF(), torch.randn(4, 3), F.normalize(torch.randn(4, 3), dim=-1)
 
 

@@ -1,9 +1,8 @@
-"""Opening Python composites.
+"""Copies of Python composites (`F.softmax`) whose inner calls reach the function mode.
 
-`F.softmax` and its like first ask `has_torch_function…`, and hand themselves over when a mode is active.
-Called again from inside the mode they would ask again and never end. So each gets a copy that shares its
-code but not its globals: there, the three questions are always answered with no. Its inner calls then
-reach the mode as operations of their own.
+Composites first call `has_torch_function…`, and dispatch to an active mode instead of running. Calling one again from
+inside the mode would recurse forever. So each composite gets a copy with the same code but other globals, in which the
+three `has_torch_function…` functions return False. The calls inside then reach the mode as separate operations.
 """
 
 from __future__ import annotations
@@ -11,26 +10,26 @@ from __future__ import annotations
 import types
 from typing import Any
 
-_QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+_DISPATCH_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
 
-def _never(*_: Any) -> bool:
+def _return_false(*_: Any) -> bool:
     return False
 
 
-_ANSWERS: dict[str, Any] = dict.fromkeys(_QUESTIONS, _never)
+_DISPATCH_OFF: dict[str, Any] = dict.fromkeys(_DISPATCH_CHECKS, _return_false)
 
-# One copy of the globals for all composites of a module, kept beside the original.
+# One copy of the globals per module, stored with the original.
 _namespaces: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
 
 
 def is_composite(func: types.FunctionType) -> bool:
-    """Whether a Python function hands itself over to modes and does its work in other functions."""
-    return any(name in func.__code__.co_names for name in _QUESTIONS)
+    """Whether a Python function dispatches to modes and does its work through other torch functions."""
+    return any(name in func.__code__.co_names for name in _DISPATCH_CHECKS)
 
 
-def opened(func: types.FunctionType) -> types.FunctionType:
-    """The copy of a composite that does not hand itself over."""
+def open_composite(func: types.FunctionType) -> types.FunctionType:
+    """A copy of a composite that does not dispatch to modes."""
     copy = types.FunctionType(
         func.__code__, _namespace(func.__globals__), func.__name__, func.__defaults__, func.__closure__
     )
@@ -38,22 +37,22 @@ def opened(func: types.FunctionType) -> types.FunctionType:
     return copy
 
 
-def opened_code(code: types.CodeType, namespace: dict[str, Any]) -> types.FunctionType:
-    """The same for code whose function is no longer known by its name."""
+def open_code(code: types.CodeType, namespace: dict[str, Any]) -> types.FunctionType:
+    """The same for code whose function can no longer be found by its name."""
     for value in namespace.values():
         if isinstance(value, types.FunctionType) and value.__code__ is code:
-            return opened(value)
+            return open_composite(value)
     return types.FunctionType(code, _namespace(namespace), code.co_name)
 
 
 def refresh() -> None:
-    """Let the copies see what was changed in the originals' globals since (a monkeypatched `F.relu`)."""
+    """Updates the copied globals after changes in the originals (a monkeypatched `F.relu`)."""
     for original, copy in _namespaces.values():
-        copy.update({**original, **_ANSWERS})
+        copy.update({**original, **_DISPATCH_OFF})
 
 
 def _namespace(original: dict[str, Any]) -> dict[str, Any]:
-    found = _namespaces.get(id(original))
-    if found is None:
-        found = _namespaces[id(original)] = (original, {**original, **_ANSWERS})
-    return found[1]
+    entry = _namespaces.get(id(original))
+    if entry is None:
+        entry = _namespaces[id(original)] = (original, {**original, **_DISPATCH_OFF})
+    return entry[1]

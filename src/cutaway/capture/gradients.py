@@ -1,8 +1,8 @@
-"""Gradients of the ops of a trace, pass by pass.
+"""Captures the gradients of ops in each backward pass.
 
-Nothing is attached while the model runs forward. When the autograd engine is about to start, hooks go on
-the autograd nodes of the saved values, and come off again when it has finished; tensors and parameters
-themselves get none. A value that was overwritten is followed through the autograd node it had at the time.
+Nothing is attached during the forward pass. When the autograd engine is about to start, hooks are registered on the
+autograd nodes of the saved values, and removed when it has finished; tensors and parameters get no hooks. A value that
+was overwritten is tracked through the autograd node it had before.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cutaway.capture.resolve import Resolver
-from cutaway.graph.nodes import UNSAVED
+from cutaway.capture.resolver import Resolver
+from cutaway.graph.tables import UNSAVED
 
 
 class Gradients:
-    """Collects what flows back through the nodes of a resolver."""
+    """Collects the gradients of the nodes of a resolver."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self.n_passes = 0
 
     def run(self, engine: Callable[[], Any]) -> Any:
-        """Run the autograd engine with hooks on, as one backward pass."""
+        """Runs the autograd engine with hooks attached, as one backward pass."""
         handles = self._attach(self.n_passes)
         self.n_passes += 1
         try:
@@ -77,6 +77,6 @@ def _edge_of(tensor: Tensor) -> tuple[Any, int] | None:
         if tensor.grad_fn is not None:
             return tensor.grad_fn, tensor.output_nr
         edge = torch.autograd.graph.get_gradient_edge(tensor)
-    except (RuntimeError, AssertionError, AttributeError):  # a leaf that autograd does not know
+    except (RuntimeError, AssertionError, AttributeError):  # a leaf unknown to autograd
         return None
     return edge.node, edge.output_nr

@@ -1,9 +1,9 @@
-"""Shows the values at some sites while a model runs: forward hooks at modules, a function mode at single ops.
+"""Calls back with the values at sites while a model runs: module hooks, and a function mode for ops.
 
-A block without op sites has no function mode, so that it costs one hook a site and nothing elsewhere. Recording a
-training does not go through here: it has to leave hooks alone (they close the fused paths of `nn.TransformerEncoder`
-and make `torch.compile` compile again), to see the forwards that a checkpoint runs again in the threads of the
-backward pass, and to go on when its own code fails.
+Without op sites there is no function mode: the cost is one hook per site and nothing elsewhere. The recorder does not
+use this module: it must not add hooks (they disable the fused paths of `nn.TransformerEncoder` and make `torch.compile`
+recompile), it must see the forwards that checkpointing reruns in the threads of the backward pass, and it must survive
+its own errors.
 """
 
 from __future__ import annotations
@@ -18,49 +18,48 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.active import is_hidden
-from cutaway.capture.calls import tensors_in
-from cutaway.capture.eagerness import forced_eager
-from cutaway.capture.opediting import OpEdits
-from cutaway.capture.parts import Region
-from cutaway.capture.places import Named, Place, asked_of
-from cutaway.capture.returned import tensors_returned
+from cutaway.capture.eager import force_eager
+from cutaway.capture.interventions.op_edit import OpEdits
+from cutaway.capture.interventions.regions import Region
+from cutaway.capture.interventions.targets import ModelIndex, Target, requested_sites
+from cutaway.capture.module_hooks import tensors_in
+from cutaway.capture.outputs import tensors_returned
+from cutaway.capture.sessions import in_hidden_run
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One tensor that a running model took, returned or computed at a site."""
+    """One tensor that a running model received, returned or computed at a site."""
 
     site: Site
-    """In full: with the ordinal of an op, the path among several tensors, and the pass."""
+    """Fully specified: with the ordinal of an op, the path among several tensors, and the pass."""
     tensor: Tensor
-    """The value that the model goes on with, not a copy: clone what has to outlive the call."""
+    """The tensor that the model continues with, not a copy: clone what must outlive the callback."""
     module: nn.Module
-    """The one that takes or returns it, or whose own code runs the op."""
-    asked: tuple[Site, ...]
-    """Those of the observed sites that cover it."""
+    """The module that receives or returns it, or whose forward calls the op."""
+    requested: tuple[Site, ...]
+    """The observed sites that match it."""
     whole: Any
-    """All that the module takes (by position or name) or returns there, or that the op returns."""
+    """All inputs of the module (by position or name), its whole output, or the whole result of the op."""
     n_tensors: int
-    """How many tensors that holds."""
+    """Number of tensors in `whole`."""
 
 
 class Callback(Protocol):
-    """What `observe` calls.
+    """The callback of `observe`.
 
-    It is called once for each tensor and pass, however many of the sites cover it, in the order in which the model
-    makes them and in the thread that entered the block. It sees a value as hooks and edits leave it. Torch functions
-    that it calls are hidden from traces. An exception that it raises ends the run of the model; what it returns is
-    ignored.
+    It is called once per tensor and pass, even if several sites match, in execution order, and only in the thread that
+    entered the block. It sees values after hooks and edits have changed them. Traces do not record the torch functions
+    that it calls. If it raises, the model's run ends with that exception; its return value is ignored.
     """
 
     def __call__(self, seen: Observation, /) -> object: ...
 
 
 class observe:
-    """Inside the block, a callback is told the values at some sites; nothing is changed.
+    """Context manager that calls back with the values at sites while the model runs; it changes nothing.
 
     >>> import torch
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
@@ -70,12 +69,12 @@ class observe:
     1@in.0:1 (2, 3)
     1/relu.1:1 (2, 3)
 
-    It can be entered again and again, as long as the model keeps its modules: sites are looked up once. Passes are
-    counted from 1 in each block. `attached` also registers the hooks once, for many blocks in a row.
+    You can enter it repeatedly while the model keeps its modules: sites are resolved once. Passes count from 1 in each
+    block. `attached` also registers the hooks once, for many blocks in a row.
 
     Args:
         sites: sites and patterns of module outputs, inputs (`@in`) and ops, ops of a trace, a selection, or several of
-            these. A site that leaves open which of several tensors it means covers all of them.
+            these. A site without a path matches all tensors there.
         callback: called with an `Observation` for each value.
     """
 
@@ -83,42 +82,46 @@ class observe:
 
     def __init__(self, model: nn.Module, sites: object, callback: Callback) -> None:
         self.model: nn.Module = getattr(model, "_orig_mod", model)
-        self.named = Named.of(self.model)
+        self.index = ModelIndex.of(self.model)
         self.callback = callback
         self._at_modules: dict[tuple[str, str], list[Site]] = {}
         """(address, side) → the sites there."""
-        self._ops: list[Place] = []
-        asked = asked_of(sites, self.named)
-        self.sites = tuple(each.site for each in asked)
-        for each in asked:
+        self._ops: list[Target] = []
+        requested = requested_sites(sites, self.index)
+        self.sites = tuple(each.site for each in requested)
+        for each in requested:
             site = each.site
-            addresses = self.named.modules_at(site)
+            addresses = self.index.modules_at(site)
             if each.units is not None:
-                raise InputError(f"'{site}#{each.units[0]}' names a unit: observe the whole value at {str(site)!r}.")
+                raise InputError(
+                    f"'{site}#{each.units[0]}' is a single unit: observe the whole value at {str(site)!r}."
+                )
             if not addresses:
-                raise InputError(f"{str(site)!r} is a parameter or buffer: no run makes its value.")
+                raise InputError(
+                    f"{str(site)!r} is a parameter or buffer: only inputs, outputs and ops can be observed."
+                )
             if site.op is not None:
-                self._ops.append(Place(site, None, Region()))
+                self._ops.append(Target(site, None, Region()))
                 continue
             for address in addresses:
                 self._at_modules.setdefault((address, site.side or "out"), []).append(site)
         self._known: dict[tuple[str, str], dict[tuple[str, int], tuple[Site, tuple[Site, ...]]]] = {}
-        """(address, side) → (path, pass) → the site there, and those that were asked for and cover it."""
+        """(address, side) → (path, pass) → the full site, and the requested sites that match it."""
         self._reached: set[Site] = set()
         self._passes: dict[tuple[str, str], int] = {}
         self._thread = 0
-        """The one that has entered the block; 0 outside."""
+        """The thread that entered the block; 0 outside."""
         self._is_attached = False
         self._stack = ExitStack()
 
     @property
-    def missed(self) -> tuple[Site, ...]:
-        """The sites at which the last block has seen no value."""
+    def missing_sites(self) -> tuple[Site, ...]:
+        """The sites without any value in the last block."""
         return tuple(site for site in self.sites if site not in self._reached)
 
     def __enter__(self) -> observe:
         if self._thread:
-            raise InputError("this observer is in use: make another one for a block inside its block.")
+            raise InputError("this observer is already active: create another one for a nested block.")
         self._thread = get_ident()
         self._passes.clear()
         self._reached.clear()
@@ -127,7 +130,7 @@ class observe:
             if not self._is_attached:
                 stack.enter_context(self.attached())
             if self._ops:
-                OpEdits(self, self._ops, self.named).switch_on(stack)
+                OpEdits(self, self._ops, self.index).install(stack)
             self._stack = stack.pop_all()
         return self
 
@@ -136,23 +139,23 @@ class observe:
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Registers the hooks of the modules, which do nothing until the observer itself is entered.
+        """Registers the module hooks; they do nothing until the observer itself is entered.
 
-        A hook takes longer to register than a small layer takes to run.
+        Registering a hook takes longer than running a small layer, so loops register once.
         """
         with ExitStack() as stack:
             for (address, side), sites in self._at_modules.items():
                 self._hook(address, side, sites, stack)
             if "torch._dynamo" in sys.modules:
-                stack.enter_context(forced_eager())
+                stack.enter_context(force_eager())
             self._is_attached = True
             stack.callback(self._detach)
             yield
 
-    def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> None:
-        """An op has run."""
+    def at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> None:
+        """Called after an op has run."""
         n = 1 if isinstance(result, Tensor) else sum(1 for _ in tensors_returned(result))
-        self._tell(Observation(here, value, module, tuple(place.site for place in places), result, n))
+        self._notify(Observation(here, value, module, tuple(target.site for target in targets), result, n))
 
     def _release(self) -> None:
         self._thread = 0
@@ -161,59 +164,61 @@ class observe:
         self._is_attached = False
 
     def _hook(self, address: str, side: str, sites: list[Site], stack: ExitStack) -> None:
-        module = self.named.modules[address]
+        module = self.index.modules[address]
         if isinstance(module, torch.jit.ScriptModule):
             if all(site.is_pattern for site in sites):
                 return
-            raise InputError(f"{address!r} is scripted and takes no hooks: observe what is given to it, or made of it.")
+            raise InputError(
+                f"{address!r} is a ScriptModule and takes no hooks: observe the modules before or after it."
+            )
         key = address, side
         passes, known = self._passes, self._known.setdefault(key, {})
 
-        def met(called: nn.Module, tree: Any) -> None:
-            # A copy of the module that is made inside the block has the hook, too.
-            if called is not module or get_ident() != self._thread or is_hidden():
+        def visit(called: nn.Module, tree: Any) -> None:
+            # A copy of the module made inside the block has the hook, too.
+            if called is not module or get_ident() != self._thread or in_hidden_run():
                 return
             pass_ = passes[key] = passes.get(key, 0) + 1
             tensors = tensors_in(tree, module is self.model)
             for path, tensor in tensors:
                 where = known.get((path, pass_))
                 if where is None:
-                    asked = tuple(site for site in sites if site.pass_ in (None, pass_) and site.covers_path(path))
-                    where = known[path, pass_] = Site(address, None, None, side, path, pass_), asked
+                    requested = tuple(site for site in sites if site.pass_ in (None, pass_) and site.covers_path(path))
+                    where = known[path, pass_] = Site(address, None, None, side, path, pass_), requested
                 if where[1]:
-                    self._tell(Observation(where[0], tensor, module, where[1], tree, len(tensors)))
+                    self._notify(Observation(where[0], tensor, module, where[1], tree, len(tensors)))
 
         if side == "in":
 
             def before(called: nn.Module, args: Any, kwargs: Any) -> None:
-                met(called, {**{str(i): value for i, value in enumerate(args)}, **kwargs})
+                visit(called, {**{str(i): value for i, value in enumerate(args)}, **kwargs})
 
             stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
         else:
 
             def after(called: nn.Module, args: Any, result: Any) -> None:
-                met(called, result)
+                visit(called, result)
 
             stack.callback(module.register_forward_hook(after).remove)
 
-    def _tell(self, seen: Observation) -> None:
-        self._reached.update(seen.asked)
+    def _notify(self, seen: Observation) -> None:
+        self._reached.update(seen.requested)
         with torch._C.DisableTorchFunction():
             self.callback(seen)
 
 
 def check_single(seen: Observation) -> None:
-    """Raise where a site leaves open which of several tensors of a module it means."""
-    if seen.n_tensors > 1 and seen.site.op is None and any(not site.path for site in seen.asked):
+    """Raises if a site does not say which of several tensors of a module it means."""
+    if seen.n_tensors > 1 and seen.site.op is None and any(not site.path for site in seen.requested):
         address, side = seen.site.address, seen.site.side or "out"
         paths = [path for path, _ in tensors_in(seen.whole, True)][:6]
         sites = ", ".join(repr(f"{address}@{side}.{path}") for path in paths)
-        raise InputError(f"{address!r} has {seen.n_tensors} tensors there: say which is meant: {sites}.")
+        raise InputError(f"{address!r} has {seen.n_tensors} tensors there: choose one of {sites}.")
 
 
-def nothing_ran(site: Site) -> SiteError:
-    """What to raise where no value was seen at a site that is needed."""
+def no_value_error(site: Site) -> SiteError:
+    """The error for a required site that had no value."""
     return SiteError(
-        f"nothing ran at {str(site)!r}, or it took and returned no such tensor; cutaway.sites(model, example) lists "
-        "what runs."
+        f"no value at {str(site)!r}: it did not run, or has no such tensor. cutaway.sites(model, example) lists all "
+        "sites that run."
     )

@@ -1,4 +1,4 @@
-"""One capture, from entering its block to the finished tables."""
+"""One capture, from entering its block to the finished trace."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture import active, composites, patches
-from cutaway.capture.calls import Call, ModuleHooks
-from cutaway.capture.failing import note_failure
+from cutaway.capture import composites, monkeypatch, sessions
+from cutaway.capture.failure import record_failure
+from cutaway.capture.function_mode import DisabledWatcher, Ledger, Watcher, remove_mode
 from cutaway.capture.gradients import Gradients
-from cutaway.capture.inventory import Inventory
-from cutaway.capture.memory import MemoryWatch
-from cutaway.capture.mode import Inert, Ledger, Watcher, take_off
-from cutaway.capture.model_tree import buffers_of, module_addresses, tensor_addresses
-from cutaway.capture.recipes import Recipe
-from cutaway.capture.replacements import switch_on
-from cutaway.capture.resolve import Resolver
-from cutaway.capture.running import RunningTrace
-from cutaway.capture.saving import Saver
+from cutaway.capture.model.inventory import Inventory
+from cutaway.capture.model.tree import buffers_of, module_addresses, tensor_addresses
+from cutaway.capture.module_hooks import Call, ModuleHooks
+from cutaway.capture.partial_trace import PartialTrace
+from cutaway.capture.replay.recipe import Recipe
+from cutaway.capture.resolver import Resolver
+from cutaway.capture.saved.memory_guard import MemoryWatch
+from cutaway.capture.saved.save_policy import Saver
+from cutaway.capture.torch_patches import install_patches
 from cutaway.core.events import GroupEvent, Ref
-from cutaway.core.trees import escape
-from cutaway.graph.nodes import UNSAVED, Tables
+from cutaway.core.pytree import escape
 from cutaway.graph.op import Op
+from cutaway.graph.tables import UNSAVED, Tables
 from cutaway.graph.trace import Trace
 
 _push = torch._C._push_on_torch_function_stack
 
 
 class Session:
-    """Everything that is switched on for the length of one block, and switched off again.
+    """Installs everything that one capture needs, and removes it again when the block ends.
 
     Args:
         trace: filled when the block ends.
-        model: names its modules, parameters and inputs; None to watch code around no model.
-        saver: decides which values are kept.
-        orphans: whether ops that lead nowhere stay in the trace.
+        model: its modules, parameters and inputs are named; None to watch code without a model.
+        saver: decides which values are saved.
+        orphans: whether ops that lead to no output stay in the trace.
         gradients: whether backward passes inside the block are captured.
     """
 
@@ -55,7 +55,7 @@ class Session:
         self.groups: Ledger[GroupEvent] = Ledger(GroupEvent("", 0, 0, None, 0))  # type: ignore[arg-type]
         self.watchers: dict[int, Watcher] = {}
         self.resolver = Resolver(self.calls.rows, saver, gradients=gradients)
-        self.resolver.borders.root = self.root
+        self.resolver.module_io.root = self.root
         self.memory = MemoryWatch(saver, self.resolver, self.calls.rows, self.root)
         self.hooks = ModuleHooks(self.watchers, self.calls, self.root)
         self.gradients = Gradients(self.resolver) if gradients else None
@@ -66,14 +66,14 @@ class Session:
     # switching on and off
 
     def start(self) -> None:
-        """Switch everything on; if that fails half way, off again."""
+        """Installs hooks, patches and the function mode; removes them again if that fails."""
         if not self.saver.keeps_all:
             self._prepare_saver()
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
-        patches.apply(switch_on)
+        monkeypatch.apply(install_patches)
         try:
-            active.sessions[id(self)] = self
+            sessions.sessions[id(self)] = self
             self.hooks.install()
             self.started = perf_counter_ns()
             self.join(0)
@@ -82,30 +82,30 @@ class Session:
             raise
 
     def _prepare_saver(self) -> None:
-        """What the saver has to know to choose values while the model runs."""
+        """Gives the saver what it needs to select values while the model runs."""
         saver, nodes = self.saver, self.resolver.nodes
         modules = module_addresses(self.root) if saver.by_site else {}
         saver.begin(nodes, modules, tensor_addresses(self.root, modules))
         if saver.predicate is not None:
-            rows: Any = self.resolver.borders.rows
-            tables = Tables(nodes, rows, saver.module_rows, [], self.groups.rows, is_tensor=_stands_for_tensor)
-            running = RunningTrace(tables, saver.sites)
+            rows: Any = self.resolver.module_io.rows
+            tables = Tables(nodes, rows, saver.module_rows, [], self.groups.rows, is_tensor=_is_tensor_or_ref)
+            running = PartialTrace(tables, saver.sites)
             saver.op_at = lambda node: Op(running, node)
 
     def join(self, call: int) -> Watcher:
-        """Start watching the calling thread."""
+        """Starts watching the current thread."""
         watcher = Watcher(self.resolver, self.groups, call, self.memory.check)
         self.watchers[get_ident()] = watcher
         _push(watcher)
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """Stop watching the calling thread, wherever in the stack of modes the watcher stands."""
-        take_off(watcher)
+        """Stops watching the current thread, wherever the watcher is in the stack of modes."""
+        remove_mode(watcher)
         self.watchers.pop(get_ident(), None)
 
     def stop(self, error: BaseException | None) -> None:
-        """Switch everything off and fill the trace."""
+        """Removes everything and fills the trace."""
         ended = perf_counter_ns()
         watcher = self.watchers[get_ident()]
         try:
@@ -115,19 +115,19 @@ class Session:
         self._fill(watcher, error, (ended - self.started) * 1e-9)
 
     def _switch_off(self) -> None:
-        active.sessions.pop(id(self), None)
+        sessions.sessions.pop(id(self), None)
         self.hooks.remove()
         for call in self.calls.rows.values():
             if call.own_hook is not None:
                 call.own_hook.remove()
-        patches.restore()
+        monkeypatch.restore()
         self.abandon()
         self.trace.__dict__.pop("_name_tensor", None)
 
     def abandon(self) -> None:
-        """Make the watchers of other threads, or of a forked child, do nothing from now on."""
+        """Turns the watchers of other threads, or of a forked child, into no-ops."""
         for watcher in self.watchers.values():
-            watcher.__class__ = Inert
+            watcher.__class__ = DisabledWatcher
         self.watchers.clear()
 
     # filling
@@ -141,19 +141,19 @@ class Session:
                 self.saver.matched.add(f"${escape(name)}")
 
     def _recipe(self) -> Recipe | None:
-        found = self.hooks.recipe
-        if found is not None:
-            found.complete(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
-        return found
+        recipe = self.hooks.recipe
+        if recipe is not None:
+            recipe.complete(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
+        return recipe
 
     def tables_so_far(self) -> Tables:
-        """The graph up to now, while the program still runs: without names of modules and parameters."""
+        """The graph so far, while the program still runs: without names of modules and parameters."""
         resolver = self.resolver
         resolver.flush()
-        borders = resolver.borders
-        calls = [borders.rows[number] for number in sorted(borders.rows)]
-        tables = Tables(resolver.nodes, calls, [], [], self.groups.rows, borders.inputs, borders.outputs)
-        tables.is_tensor = _stands_for_tensor
+        module_io = resolver.module_io
+        calls = [module_io.rows[number] for number in sorted(module_io.rows)]
+        tables = Tables(resolver.nodes, calls, [], [], self.groups.rows, module_io.inputs, module_io.outputs)
+        tables.is_tensor = _is_tensor_or_ref
         return tables
 
     def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
@@ -166,10 +166,10 @@ class Session:
             modules=inventory.modules,
             parameters=inventory.parameters,
             groups=self.groups.rows,
-            inputs=resolver.borders.inputs,
-            outputs=resolver.borders.outputs,
+            inputs=resolver.module_io.inputs,
+            outputs=resolver.module_io.outputs,
             named=dict(self.named),
-            is_tensor=_stands_for_tensor,
+            is_tensor=_is_tensor_or_ref,
             n_backwards=self.gradients.n_passes if self.gradients else 0,
             model_name=type(self.root).__name__ if self.root is not None else "code",
             compiled=self.root is not self.model or inventory.has_compiled_parts,
@@ -179,7 +179,7 @@ class Session:
             recipe=self._recipe(),
             is_transformed=self.saver.transform is not None,
         )
-        note_failure(tables, resolver, watcher.failed, error)
+        record_failure(tables, resolver, watcher.failed, error)
         self.trace.fill(tables, orphans=self.orphans)
         if self.saver.labels or self.saver.constants:
             for node in self.saver.release(self.trace.names.label):
@@ -189,24 +189,24 @@ class Session:
         resolver.close()
 
 
-def _stands_for_tensor(value: Any) -> bool:
+def _is_tensor_or_ref(value: Any) -> bool:
     return isinstance(value, (Tensor, Ref))
 
 
 def _after_fork() -> None:
-    """A forked child does not go on watching: it is another program."""
-    for session in list(active.sessions.values()):
+    """Disables all captures in a forked child."""
+    for session in list(sessions.sessions.values()):
         session.abandon()
         session.hooks.remove()
-    active.sessions.clear()
+    sessions.sessions.clear()
 
 
-def watch_forks() -> None:
-    """Register the fork handler, once for the life of the process."""
-    global _forks_watched
-    if not _forks_watched:
-        _forks_watched = True
+def register_fork_handler() -> None:
+    """Registers the fork handler, once per process."""
+    global _is_fork_handler_registered
+    if not _is_fork_handler_registered:
+        _is_fork_handler_registered = True
         os.register_at_fork(after_in_child=_after_fork)
 
 
-_forks_watched = False
+_is_fork_handler_registered = False

@@ -1,4 +1,18 @@
-"""The command line: `cutaway view · trace · ls · info · query · verify · export`, each imported when asked for."""
+"""The command line, `cutaway COMMAND`: one module per command, imported when you run that command.
+
+export         `cutaway export`: writes part of a run as files for other programs
+info           `cutaway info`: prints an overview of one archive
+ls             `cutaway ls`: prints a table of the archives in a folder
+output         Prints tables, sentences and JSON; escapes control characters from recorded text
+paths          Finds the archives that command-line paths name; options that several commands share
+query          `cutaway query`: prints curves, values, scalars, notes and samples of runs
+query_records  Prints scalars, notes and samples
+query_tensors  Prints the recorded tensors: their list, curves over steps, statistics of one step, values
+trace          `cutaway trace`: builds a model, runs it once, writes a page, a drawing or the trace
+verify         `cutaway verify`: reads every byte of an archive and reports damage
+view           `cutaway view`: serves the viewer and opens it in a browser
+wide_table     Formats several curves as one table: a row per step, a column per curve
+"""
 
 from __future__ import annotations
 
@@ -13,15 +27,15 @@ from cutaway import __version__
 from cutaway.core.errors import CutawayError
 
 COMMANDS: Final = {
-    "view": "look at runs and saved traces in the browser, also while they are written",
-    "trace": "build a model, run it once, and write its picture, its page or the trace itself",
-    "ls": "list the runs and traces below a folder",
-    "info": "everything about one run or trace at a glance",
-    "query": "curves, values, scalars, notes and samples of runs",
-    "verify": "read every byte and say what is damaged",
+    "view": "open the viewer on runs, traces and results in the browser, live while a run is written",
+    "trace": "build a model, run it once, and write a page, a drawing or the trace itself",
+    "ls": "list the runs, traces, activations and results in a folder",
+    "info": "show an overview of one run, trace, activations or result",
+    "query": "print curves, values, scalars, notes and samples of runs",
+    "verify": "read every byte and report damage",
     "export": "write values, statistics, scalars, notes or samples as files for other programs",
 }
-"""Command → what it does. Each lies in a module of its name with `describe(parser)` and `run(args)`."""
+"""Command → its help text. The module of the same name has `add_arguments(parser)` and `run(args)`."""
 
 _BROKEN_PIPE = 141
 _INTERRUPTED = 130
@@ -34,24 +48,24 @@ _EPILOG = """examples:
   cutaway verify runs/base
   cutaway export runs/base out/ --what statistics --format csv
 
-`cutaway COMMAND --help` says more. Every command prints JSON with --json.
+Run `cutaway COMMAND --help` for the options of a command. Every command prints JSON with --json.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code: 0 well, 1 damage found or the model raised, 2 usage, or nothing there."""
+    """Run one command. Exit codes: 0 success, 1 damage found or the model raised, 2 wrong usage or nothing found."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(arguments)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        _silence()
+        _discard_stdout()
         return _BROKEN_PIPE
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (CutawayError, OSError) as error:
-        _complain(error)
+        _print_error(error)
         return 2
 
 
@@ -59,7 +73,7 @@ def _run(arguments: list[str]) -> int:
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog="cutaway",
-        description="See inside a neural network while it works: trace a model, look at what was recorded.",
+        description="See inside PyTorch networks: trace a model, inspect what you recorded.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,7 +84,7 @@ def _run(arguments: list[str]) -> int:
         raw = argparse.RawDescriptionHelpFormatter
         command = commands.add_parser(name, help=text, description=about, formatter_class=raw, allow_abbrev=False)
         if name == wanted:
-            import_module(f"cutaway.cli.{name}").describe(command)
+            import_module(f"cutaway.cli.{name}").add_arguments(command)
             command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     try:
         args = parser.parse_args(arguments)
@@ -80,22 +94,22 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
-def _complain(error: BaseException) -> None:
-    from cutaway.cli.printing import printable
+def _print_error(error: BaseException) -> None:
+    from cutaway.cli.output import printable
 
-    said = f"{error.filename}: {error.strerror}" if _is_of_system(error) else str(error)  # type: ignore[attr-defined]
-    sys.stderr.write(f"cutaway: {printable(said)}\n")
+    message = f"{error.filename}: {error.strerror}" if _is_os_error(error) else str(error)  # type: ignore[attr-defined]
+    sys.stderr.write(f"cutaway: {printable(message)}\n")
 
 
-def _is_of_system(error: BaseException) -> bool:
+def _is_os_error(error: BaseException) -> bool:
     return isinstance(error, OSError) and not isinstance(error, CutawayError) and bool(error.filename)
 
 
-def _silence() -> None:
-    """Let nothing be written to a pipe that nobody reads any more, also not when Python ends."""
+def _discard_stdout() -> None:
+    """Redirect stdout to the null device after a broken pipe, so that Python's flush at exit does not raise again."""
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null_fd = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_fd, sys.stdout.fileno())
+        os.close(null_fd)
     except (OSError, ValueError):
         pass

@@ -1,4 +1,4 @@
-"""`cutaway export`: a part of a run as files for other programs."""
+"""`cutaway export`: writes part of a run as files for other programs."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import argparse
 import sys
 from typing import get_args
 
-from cutaway.cli.opening import add_steps
-from cutaway.cli.printing import printable, say, say_json
-from cutaway.graph.summary import human_bytes
-from cutaway.store.exporting import Format, What, export
+from cutaway.cli.output import print_json, print_lines, printable
+from cutaway.cli.paths import add_steps
+from cutaway.core.formatting import human_bytes, plural
+from cutaway.store.exports.export import Format, What, export
 
-_MOST_FILES = 10
+_MAX_FILES = 10
 
 
-def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", help="a run, or a saved trace (its values)")
-    parser.add_argument("to", help="the folder to write: a new one, or an empty one")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="a run, or a saved trace (values only)")
+    parser.add_argument("to", help="the output folder: new or empty")
     parser.add_argument("--format", required=True, choices=get_args(Format))
-    parser.add_argument("--what", default="values", choices=get_args(What), help="values if not given")
-    parser.add_argument("--at", default="**", metavar="SITE", help="which tensors, or which scalars; * and ** work")
-    parser.add_argument(
-        "--of", default="value", help="value, grad, grad/<loss>, inner_grad, update…; value if not given"
-    )
+    parser.add_argument("--what", default="values", choices=get_args(What), help="what to export (default: values)")
+    parser.add_argument("--at", default="**", metavar="SITE", help="tensors or scalars to export; * and ** match any")
+    parser.add_argument("--of", default="value", help="value, grad, grad/<loss>, inner_grad, update… (default: value)")
     add_steps(parser)
     parser.epilog = (
-        "Nothing is overwritten. npy and safetensors keep arrays, csv and parquet tables.\n\n"
+        "Existing files are never overwritten. npy and safetensors store arrays; csv and parquet store tables.\n\n"
         "examples:\n"
         "  cutaway export runs/base out/ --format npy --at 'encoder.*' --steps 100:200\n"
         "  cutaway export runs/base grads/ --format safetensors --of grad\n"
@@ -35,17 +33,18 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     choice = {"at": args.at, "steps": args.steps, "of": args.of}
-    found = export(args.path, args.to, format=args.format, what=args.what, **choice)
-    for problem in found.problems:
-        sys.stderr.write(f"cutaway: left out: {printable(problem)}\n")
+    written = export(args.path, args.to, format=args.format, what=args.what, **choice)
+    for problem in written.problems:
+        sys.stderr.write(f"cutaway: skipped: {printable(problem)}\n")
     if args.json:
-        say_json(found)
+        print_json(written)
         return 0
-    things = {"values": "tensors" if args.format in ("npy", "safetensors") else "rows", "statistics": "tensors"}
-    what = things.get(args.what, "rows") if args.format in ("npy", "safetensors") else "rows"
-    n_files = len(found.files)
-    say(f"{found.path}: {found.n_items:,} {what} in {n_files:,} files, {human_bytes(found.n_bytes)}.")
-    say(*(f"  {name}" for name in found.files[:_MOST_FILES]))
-    if n_files > _MOST_FILES:
-        say(f"  … and {n_files - _MOST_FILES:,} more")
+    is_arrays = args.format in ("npy", "safetensors")
+    noun = "tensor" if is_arrays and args.what in ("values", "statistics") else "row"
+    n_files = len(written.files)
+    counts = f"{plural(written.n_items, noun)} in {plural(n_files, 'file')}"
+    print_lines(f"{written.path}: {counts}, {human_bytes(written.n_bytes)}.")
+    print_lines(*(f"  {name}" for name in written.files[:_MAX_FILES]))
+    if n_files > _MAX_FILES:
+        print_lines(f"  … and {n_files - _MAX_FILES:,} more")
     return 0

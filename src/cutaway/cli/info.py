@@ -1,4 +1,4 @@
-"""`cutaway info`: everything about one archive at a glance."""
+"""`cutaway info`: prints an overview of one archive."""
 
 from __future__ import annotations
 
@@ -7,58 +7,62 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cutaway.cli.opening import State, places, state_of
-from cutaway.cli.printing import say, say_json, shown, table, when, without_histogram
+from cutaway.cli.output import format_cell, format_time, print_json, print_lines, table, without_histogram
+from cutaway.cli.paths import State, find_archives, state_of
 from cutaway.core.errors import CutawayError, InputError
-from cutaway.graph.summary import human_bytes
-from cutaway.store.activations import Activations
-from cutaway.store.archive import Archive
-from cutaway.store.names import INDEX, PART
-from cutaway.store.records import what_of
-from cutaway.store.results import described
-from cutaway.store.results import read as read_result
-from cutaway.store.run import Run
-from cutaway.store.timeline import ends
-from cutaway.store.verifying import files_of
+from cutaway.core.formatting import human_bytes, listed, plural
+from cutaway.store.activations.activations import Activations
+from cutaway.store.format.filenames import INDEX, PART
+from cutaway.store.format.records import quantity_of
+from cutaway.store.reading.archive import Archive
+from cutaway.store.results.result_file import read as read_result
+from cutaway.store.results.result_file import read_description
+from cutaway.store.runs.run import Run
+from cutaway.store.runs.timeline import replaced_from
+from cutaway.store.verification.verify import files_of
 
-_MOST_LINES = 40
+_MAX_LINES = 40
 _STEPS = ("n_steps", "first_step", "last_step")
 _STATES: Mapping[State, str] = {
     "live": "is being written now",
-    "ended": "ended properly",
-    "killed": "did not end properly: a kill, or a loss of power",
-    "unknown": "may be being written on another machine",
+    "ended": "was closed",
+    "killed": "was not closed: its process was killed or lost power",
+    "unknown": "another machine may still be writing",
 }
 
 
-def describe(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="a run, a saved trace, activations or a saved result")
     parser.epilog = "examples:\n  cutaway info runs/base\n  cutaway info net.trace --json"
 
 
 def run(args: argparse.Namespace) -> int:
-    found = places([args.path])
-    if len(found) > 1:
-        names = ", ".join(repr(place.path) for place in found[:3])
-        raise InputError(f"{args.path} holds {len(found)} archives ({names}…): name one, or `cutaway ls {args.path}`.")
-    archive = Archive(found[0].path)
-    about = info(archive, found[0].name)
+    matches = find_archives([args.path])
+    if len(matches) > 1:
+        names = listed([repr(place.path) for place in matches], 3)
+        raise InputError(
+            f"{args.path} holds {len(matches)} archives ({names}). Name one; `cutaway ls {args.path}` lists them."
+        )
+    archive = Archive(matches[0].path)
+    about = info(archive, matches[0].name)
     if args.json:
-        say_json(about)
+        print_json(about)
         return 0
-    say(*_general(about))
-    say(*(_of_run(about) if about["kind"] == "run" else about.get("summary", [])))
+    print_lines(*_header(about))
+    print_lines(*(_run_lines(about) if about["kind"] == "run" else about.get("summary", [])))
     for name in ("losses", "problems"):
-        for line in about[name][:_MOST_LINES]:
-            say(f"{name[:-1] if name == 'problems' else 'lost'}: {line if isinstance(line, str) else _loss(line)}")
+        for line in about[name][:_MAX_LINES]:
+            print_lines(
+                f"{name[:-1] if name == 'problems' else 'lost'}: {line if isinstance(line, str) else _loss_text(line)}"
+            )
     return 0
 
 
 def info(archive: Archive, name: str) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The document that `--json` prints."""
     sizes = sizes_of(archive)
     sessions = [(rank, index) for rank in archive.ranks for index in archive.sessions(rank)]
-    found: dict[str, Any] = {
+    about: dict[str, Any] = {
         "path": archive.path,
         "name": name,
         "kind": archive.kind,
@@ -73,18 +77,18 @@ def info(archive: Archive, name: str) -> dict[str, Any]:
         "problems": list(archive.problems),
     }
     if archive.kind == "run":
-        return found | _run_info(Run(archive))
+        return about | _run_info(Run(archive))
     describe = _DESCRIBE.get(archive.kind)
     if describe is not None:
         try:
-            found |= describe(archive)
+            about |= describe(archive)
         except CutawayError as error:
-            found["problems"].append(str(error))
-    return found
+            about["problems"].append(str(error))
+    return about
 
 
 def sizes_of(archive: Archive) -> dict[str, int]:
-    """Bytes by what they hold."""
+    """Size in bytes of each kind of file."""
     sizes = dict.fromkeys(("index", "values", "statistics", "growing", "other"), 0)
     for name, size in files_of(archive.backend).items():
         leaf = name.rpartition("/")[2]
@@ -121,7 +125,7 @@ def _run_info(run: Run) -> dict[str, Any]:
         kinds[kind] = {"n_steps": len(steps), "first_step": int(steps[0]), "last_step": int(steps[-1])}
     shadowed = sum(
         sum(record.step >= end for record in index.steps)
-        for index, end in zip(run.sessions, ends(run.sessions), strict=True)
+        for index, end in zip(run.sessions, replaced_from(run.sessions), strict=True)
         if end is not None
     )
     scalars = {}
@@ -134,7 +138,7 @@ def _run_info(run: Run) -> dict[str, Any]:
         "n_shadowed": shadowed,
         "kinds": kinds,
         "n_tensors": len(run.sites),
-        "of": dict(Counter(what_of(row.of) for row in run.rows)),
+        "of": dict(Counter(quantity_of(row.of) for row in run.rows)),
         "statistics": list(run.statistics),
         "scalars": scalars,
         "n_notes": len(run.notes),
@@ -146,17 +150,17 @@ def _run_info(run: Run) -> dict[str, Any]:
 
 
 def _trace_info(archive: Archive) -> dict[str, Any]:
-    from cutaway.graph.summary import summary
-    from cutaway.store.traces import read
+    from cutaway.graph.analysis.summary import summary
+    from cutaway.store.traces.trace_file import read
 
     return {"summary": summary(read(archive)).splitlines()}
 
 
 def _result_info(archive: Archive) -> dict[str, Any]:
-    about = described(archive)
+    about = read_description(archive)
     lines = [
         f"  type      {about.type}{f', of {about.topic}' if about.topic else ''}",
-        f"  saved     {when(about.made)}",
+        f"  saved     {format_time(about.made)}",
     ]
     lines += [f"  {line}" for line in repr(read_result(archive)).splitlines()]
     return {"result": about, "summary": lines}
@@ -165,7 +169,7 @@ def _result_info(archive: Archive) -> dict[str, Any]:
 def _activations_info(archive: Archive) -> dict[str, Any]:
     acts = Activations.read(archive)
     widths = dict(zip(acts.sites, acts.widths, strict=True))
-    found: dict[str, Any] = {
+    about: dict[str, Any] = {
         "n_rows": len(acts),
         "n_items": acts.n_items,
         "n_units": acts.n_units,
@@ -176,27 +180,27 @@ def _activations_info(archive: Archive) -> dict[str, Any]:
         "provenance": acts.provenance,
         "item_problems": acts.problems,
     }
-    return found | {"summary": list(_activations_summary(found))}
+    return about | {"summary": list(_activations_summary(about))}
 
 
-def _activations_summary(found: Mapping[str, Any]) -> Iterator[str]:
-    aggregate = f", {found['aggregate']!r} of the tokens of a word" if found["aggregate"] else ""
-    yield f"  rows      {found['n_rows']:,} of {found['n_items']:,} items{aggregate}"
-    yield f"  units     {found['n_units']:,} of {len(found['sites']):,} sites, {found['dtype']}"
-    sites = [[site, width] for site, width in found["sites"].items()]
-    yield from _indented(table(["site", "units"], sites[:_MOST_LINES]))
-    if len(sites) > _MOST_LINES:
-        yield f"    … and {len(sites) - _MOST_LINES:,} more; --json has all"
-    if not found["is_whole"]:
-        yield "  not collected to its end: resume=True goes on"
-    problems = found["item_problems"]
+def _activations_summary(about: Mapping[str, Any]) -> Iterator[str]:
+    aggregate = f", {about['aggregate']!r} of the tokens of a word" if about["aggregate"] else ""
+    yield f"  rows      {about['n_rows']:,} of {about['n_items']:,} items{aggregate}"
+    yield f"  units     {about['n_units']:,} of {len(about['sites']):,} sites, {about['dtype']}"
+    sites = [[site, width] for site, width in about["sites"].items()]
+    yield from _indented(table(["site", "units"], sites[:_MAX_LINES]))
+    if len(sites) > _MAX_LINES:
+        yield f"    … and {len(sites) - _MAX_LINES:,} more; --json has all"
+    if not about["is_whole"]:
+        yield "  incomplete: collect(..., resume=True) continues"
+    problems = about["item_problems"]
     if problems:
         first = problems[0]
-        yield f"  problems  {len(problems):,} while collecting, the first with item {first.item}: {first.what}"
-    lines = list(_flat(found["provenance"]))
+        yield f"  problems  {len(problems):,} during collection, the first at item {first.item}: {first.what}"
+    lines = list(_flat(about["provenance"]))
     if lines:
         yield "  provenance"
-        yield from (f"    {key} = {shown(value)}" for key, value in lines[:_MOST_LINES])
+        yield from (f"    {key} = {format_cell(value)}" for key, value in lines[:_MAX_LINES])
 
 
 _DESCRIBE: Mapping[str, Callable[[Archive], dict[str, Any]]] = {
@@ -206,36 +210,42 @@ _DESCRIBE: Mapping[str, Callable[[Archive], dict[str, Any]]] = {
 }
 
 
-def _general(about: Mapping[str, Any]) -> Iterator[str]:
+def _header(about: Mapping[str, Any]) -> Iterator[str]:
     a = "" if about["kind"] == "activations" else "a "
     yield f"{about['name']}: {a}{about['kind']} that {_STATES[about['state']]}"
-    yield f"  begun     {about['created']}"
+    yield f"  created   {about['created']}"
     parts = ", ".join(f"{part} {human_bytes(size)}" for part, size in about["sizes"].items() if size)
     yield f"  size      {human_bytes(about['n_bytes'])} ({parts})"
 
 
-def _of_run(about: Mapping[str, Any]) -> Iterator[str]:
+def _run_lines(about: Mapping[str, Any]) -> Iterator[str]:
     yield f"  tensors   {about['n_tensors']:,} ({', '.join(f'{n:,} {of}' for of, n in about['of'].items())})"
     if about["statistics"]:
         names = without_histogram(about["statistics"])
         more = ["a histogram"] if len(names) < len(about["statistics"]) else []
         yield f"  each has  {', '.join([*names, *more])}"
-    shadowed = f", {about['n_shadowed']:,} more shadowed by a resume" if about["n_shadowed"] else ""
+    shadowed = f", {about['n_shadowed']:,} more replaced by a resumed session" if about["n_shadowed"] else ""
     yield f"  steps     {about['n_steps']:,} recorded{shadowed}"
-    kinds = [[name or "(none)", one["n_steps"], one["first_step"], one["last_step"]]
-             for name, one in about["kinds"].items()]  # fmt: skip
+    kinds = [[name or "(none)", kind["n_steps"], kind["first_step"], kind["last_step"]]
+             for name, kind in about["kinds"].items()]  # fmt: skip
     if kinds:
         yield from _indented(table(["kind", "steps", "first", "last"], kinds))
-    yield f"  sessions  {len(about['sessions'])} on {len(about['ranks'])} rank{'s' if len(about['ranks']) > 1 else ''}"
+    yield f"  sessions  {len(about['sessions'])} on {plural(len(about['ranks']), 'rank')}"
     rows = [
-        [one["rank"], one["number"], when(one["time"] or 0), *(one[name] for name in _STEPS), _yes(one["is_ended"])]
-        for one in about["sessions"][:_MOST_LINES]
+        [
+            session["rank"],
+            session["number"],
+            format_time(session["time"] or 0),
+            *(session[name] for name in _STEPS),
+            _yes_no(session["is_ended"]),
+        ]
+        for session in about["sessions"][:_MAX_LINES]
     ]
     yield from _indented(table(["rank", "session", "began", "steps", "first", "last", "ended"], rows))
     if about["scalars"]:
         yield f"  scalars   {len(about['scalars']):,}"
-        scalars = [[name, one["n_points"], one.get("last_step"), one.get("last")]
-                   for name, one in list(about["scalars"].items())[:_MOST_LINES]]  # fmt: skip
+        scalars = [[name, curve["n_points"], curve.get("last_step"), curve.get("last")]
+                   for name, curve in list(about["scalars"].items())[:_MAX_LINES]]  # fmt: skip
         yield from _indented(table(["name", "points", "last step", "last value"], scalars))
     levels = ", ".join(f"{n:,} {level}" for level, n in about["levels"].items())
     yield f"  notes     {about['n_notes']:,}{f' ({levels})' if levels else ''}"
@@ -243,12 +253,12 @@ def _of_run(about: Mapping[str, Any]) -> Iterator[str]:
         lines = list(_flat(about[name]))
         if lines:
             yield f"  {name}"
-            yield from (f"    {key} = {shown(value)}" for key, value in lines[:_MOST_LINES])
-            if len(lines) > _MOST_LINES:
-                yield f"    … and {len(lines) - _MOST_LINES:,} more; --json has all"
+            yield from (f"    {key} = {format_cell(value)}" for key, value in lines[:_MAX_LINES])
+            if len(lines) > _MAX_LINES:
+                yield f"    … and {len(lines) - _MAX_LINES:,} more; --json has all"
 
 
-def _yes(truth: bool) -> str:
+def _yes_no(truth: bool) -> str:
     return "yes" if truth else "no"
 
 
@@ -257,7 +267,7 @@ def _indented(lines: list[str]) -> Iterator[str]:
 
 
 def _flat(content: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested tables as lines: `optimizer.lr = 0.1`."""
+    """Flatten nested mappings: `optimizer.lr = 0.1`."""
     for key, value in content.items():
         if isinstance(value, dict) and value:
             yield from _flat(value, f"{above}{key}.")
@@ -265,6 +275,6 @@ def _flat(content: Any, above: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{above}{key}", value
 
 
-def _loss(loss: Any) -> str:
-    steps = f" of {len(loss.steps):,} steps ({loss.steps[0]}–{loss.steps[-1]})" if loss.steps else ""
+def _loss_text(loss: Any) -> str:
+    steps = f" of {plural(len(loss.steps), 'step')} ({loss.steps[0]}–{loss.steps[-1]})" if loss.steps else ""
     return f"{loss.what}{steps}: {loss.reason}"

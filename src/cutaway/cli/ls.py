@@ -1,4 +1,4 @@
-"""`cutaway ls`: a table of the archives below a folder."""
+"""`cutaway ls`: prints a table of the archives in a folder."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from cutaway.cli.opening import Place, places, state_of
-from cutaway.cli.printing import say, say_json, table, when
+from cutaway.cli.output import format_time, print_json, print_lines, table
+from cutaway.cli.paths import ArchivePath, find_archives, state_of
 from cutaway.core.errors import CutawayError
-from cutaway.graph.summary import human_bytes
-from cutaway.store.activations import Activations
-from cutaway.store.archive import Archive
-from cutaway.store.results import described
-from cutaway.store.run import Run
-from cutaway.store.verifying import files_of
+from cutaway.core.formatting import human_bytes
+from cutaway.store.activations.activations import Activations
+from cutaway.store.reading.archive import Archive
+from cutaway.store.results.result_file import read_description
+from cutaway.store.runs.run import Run
+from cutaway.store.verification.verify import files_of
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One line of the table."""
+class ArchiveSummary:
+    """One row of the table."""
 
     name: str
     path: str
@@ -27,7 +27,7 @@ class Listed:
     n_steps: int | None
     last_step: int | None
     kinds: tuple[str, ...]
-    """Of the steps of a run; the type of a result."""
+    """The step kinds of a run; the type of a result."""
     n_tensors: int | None
     n_bytes: int
     started: float | None
@@ -37,73 +37,81 @@ class Listed:
     problems: tuple[str, ...] = ()
 
 
-def describe(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "path", nargs="*", default=["."], help="folders, runs, traces, activations or results; here if none is named"
+        "path", nargs="*", default=["."], help="archives, or folders of them (default: the current folder)"
     )
     parser.epilog = "examples:\n  cutaway ls runs/\n  cutaway ls runs/ --json"
 
 
 def run(args: argparse.Namespace) -> int:
-    found = [listed(place) for place in places(args.path)]
+    rows = [summarize(place) for place in find_archives(args.path)]
     if args.json:
-        say_json({"archives": found})
+        print_json({"archives": rows})
         return 0
     head = ["name", "kind", "steps", "last", "kinds", "tensors", "size", "started", "state"]
-    say(*table(head, map(_cells, found)))
-    for one in found:
-        say(*(f"{one.name}: {problem}" for problem in one.problems[:3]))
-        if len(one.problems) > 3:
-            say(f"{one.name}: {len(one.problems) - 3:,} problems more; `cutaway verify {one.path}` says all.")
+    print_lines(*table(head, map(_cells, rows)))
+    for row in rows:
+        print_lines(*(f"{row.name}: {problem}" for problem in row.problems[:3]))
+        if len(row.problems) > 3:
+            print_lines(f"{row.name}: {len(row.problems) - 3:,} more problems; `cutaway verify {row.path}` prints all.")
     return 0
 
 
-def _cells(one: Listed) -> list[Any]:
-    kinds = ", ".join(filter(None, one.kinds))
-    started = when(one.started) if one.started else ""
-    size = human_bytes(one.n_bytes)
-    return [one.name, one.kind, one.n_steps, one.last_step, kinds, one.n_tensors, size, started, one.state]
+def _cells(row: ArchiveSummary) -> list[Any]:
+    kinds = ", ".join(filter(None, row.kinds))
+    started = format_time(row.started) if row.started else ""
+    size = human_bytes(row.n_bytes)
+    return [row.name, row.kind, row.n_steps, row.last_step, kinds, row.n_tensors, size, started, row.state]
 
 
-def listed(place: Place) -> Listed:
-    """What can be said of an archive in one line; what cannot be opened says why."""
+def summarize(place: ArchivePath) -> ArchiveSummary:
+    """Summarize an archive in one row; an archive that cannot be opened gets the error as its problem."""
     try:
         archive = Archive(place.path)
         n_bytes = sum(max(size, 0) for size in files_of(archive.backend).values())
         sessions = archive.sessions()
         started = next((index.session.time for index in sessions if index.session), None)
-        beside = (n_bytes, started, state_of(archive), tuple(archive.problems))
+        details = (n_bytes, started, state_of(archive), tuple(archive.problems))
         if archive.kind == "run":
-            found = Run(archive)
-            last = int(found.steps[-1]) if len(found) else None
-            return Listed(place.name, place.path, "run", len(found), last, found.kinds, len(found.sites), *beside)
+            run = Run(archive)
+            last = int(run.steps[-1]) if len(run) else None
+            return ArchiveSummary(place.name, place.path, "run", len(run), last, run.kinds, len(run.sites), *details)
         if archive.kind == "activations":
-            return _collection(place, archive, beside)
+            return _collection(place, archive, details)
         if archive.kind == "result":
-            return _result(place, archive, beside)
+            return _result(place, archive, details)
         n_arrays = sum(len(block) for name, block in archive.blocks.items() if name != "structure")
-        return Listed(place.name, place.path, archive.kind, None, None, (), n_arrays, *beside)
+        return ArchiveSummary(place.name, place.path, archive.kind, None, None, (), n_arrays, *details)
     except (CutawayError, OSError) as error:
-        return Listed(place.name, place.path, "", None, None, (), None, 0, None, "unreadable", (str(error),))
+        return ArchiveSummary(place.name, place.path, "", None, None, (), None, 0, None, "unreadable", (str(error),))
 
 
-def _collection(place: Place, archive: Archive, beside: tuple[int, float | None, str, tuple[str, ...]]) -> Listed:
-    """Activations; also such as were killed before anything was collected."""
-    n_bytes, started, state, problems = beside
+def _collection(
+    place: ArchivePath, archive: Archive, details: tuple[int, float | None, str, tuple[str, ...]]
+) -> ArchiveSummary:
+    """Activations, including ones whose process was killed before anything was collected."""
+    n_bytes, started, state, problems = details
     try:
         n_sites: int | None = len(Activations.read(archive).sites)
     except CutawayError as error:
         n_sites, problems = None, (*problems, str(error))
-    return Listed(place.name, place.path, "activations", None, None, (), n_sites, n_bytes, started, state, problems)
+    return ArchiveSummary(
+        place.name, place.path, "activations", None, None, (), n_sites, n_bytes, started, state, problems
+    )
 
 
-def _result(place: Place, archive: Archive, beside: tuple[int, float | None, str, tuple[str, ...]]) -> Listed:
-    """A result; also one that was killed before it was whole."""
-    n_bytes, started, state, problems = beside
+def _result(
+    place: ArchivePath, archive: Archive, details: tuple[int, float | None, str, tuple[str, ...]]
+) -> ArchiveSummary:
+    """A result, including one whose process was killed before it was complete."""
+    n_bytes, started, state, problems = details
     n_arrays = sum(map(len, archive.blocks.values()))
     kinds: tuple[str, ...] = ()
     try:
-        kinds = (described(archive).type,)
+        kinds = (read_description(archive).type,)
     except CutawayError as error:
         problems = (*problems, str(error))
-    return Listed(place.name, place.path, "result", None, None, kinds, n_arrays, n_bytes, started, state, problems)
+    return ArchiveSummary(
+        place.name, place.path, "result", None, None, kinds, n_arrays, n_bytes, started, state, problems
+    )

@@ -1,45 +1,45 @@
-"""`cutaway query`: curves, values, scalars, notes and samples of one run or several."""
+"""`cutaway query`: prints curves, values, scalars, notes and samples of runs."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from cutaway.cli.opening import add_steps, holds_archives, problems_of, runs_at
-from cutaway.cli.printing import printable
-from cutaway.cli.query_beside import print_notes, print_samples, print_scalars
+from cutaway.cli.output import printable
+from cutaway.cli.paths import add_steps, holds_archives, problems_of, runs_at
+from cutaway.cli.query_records import print_notes, print_samples, print_scalars
 from cutaway.cli.query_tensors import print_curves, print_sites, print_step, print_values
 from cutaway.core.errors import InputError
 
-_MOST_PROBLEMS = 10
+_MAX_PROBLEMS = 10
 
 
-def describe(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="a run, or a folder of runs")
-    parser.add_argument("sites", nargs="*", help="tensors (* and ** work), or more runs; without any, all are listed")
-    parser.add_argument("--at", action="append", default=[], metavar="SITE", help="a tensor, whatever its name")
-    parser.add_argument("--stat", action="append", metavar="NAME", help="which statistic; all if none is named")
+    parser.add_argument("sites", nargs="*", help="tensors (* and ** match any), or more runs; lists all if omitted")
     parser.add_argument(
-        "--of", default="value", help="value, grad, grad/<loss>, inner_grad, update…; value if not given"
+        "--at", action="append", default=[], metavar="SITE", help="a tensor, even if a path has its name"
     )
+    parser.add_argument("--stat", action="append", metavar="NAME", help="a statistic (default: all)")
+    parser.add_argument("--of", default="value", help="value, grad, grad/<loss>, inner_grad, update… (default: value)")
     parser.add_argument("--kind", help="only steps of this kind")
-    parser.add_argument("--iteration", type=int, metavar="N", help="only this iteration within steps; SITE:2 is a pass")
+    parser.add_argument("--iteration", type=int, metavar="N", help="only this iteration within steps; SITE:2 is pass 2")
     add_steps(parser)
-    parser.add_argument("--rank", type=int, help="what this rank wrote; the first if none is named")
-    parser.add_argument("--session", type=int, help="what this session wrote, also where a resume ran it again")
+    parser.add_argument("--rank", type=int, help="only what this rank wrote (default: the first rank)")
+    parser.add_argument("--session", type=int, help="only what this session wrote, including steps run again later")
     asked = parser.add_mutually_exclusive_group()
-    asked.add_argument("--scalar", action="append", metavar="NAME", help="a logged number; * works")
-    asked.add_argument("--notes", nargs="?", const="", metavar="TEXT", help="notes, or those in which a text occurs")
-    asked.add_argument("--samples", metavar="TEXT", help="the steps and samples in which a text occurs")
+    asked.add_argument("--scalar", action="append", metavar="NAME", help="a logged scalar; * matches any")
+    asked.add_argument("--notes", nargs="?", const="", metavar="TEXT", help="all notes, or those that contain TEXT")
+    asked.add_argument("--samples", metavar="TEXT", help="steps and samples that contain TEXT")
     asked.add_argument("--at-step", type=int, metavar="N", help="all statistics of one step; -1 is the last")
-    parser.add_argument("--value", action="store_true", help="the values of a tensor at --at-step (the last if none)")
+    parser.add_argument("--value", action="store_true", help="values of a tensor at --at-step (default: the last step)")
     parser.epilog = (
         "examples:\n"
-        "  cutaway query runs/base                                   what was recorded\n"
+        "  cutaway query runs/base                                   list what was recorded\n"
         "  cutaway query runs/base encoder.2 --stat std --kind long --steps 100:200\n"
         "  cutaway query runs/base 'encoder.*' --stat std --of grad  several tensors\n"
         "  cutaway query runs/ encoder.2 --stat std                  several runs\n"
-        "  cutaway query runs/base encoder.2:2 --stat std            one of several passes a step\n"
+        "  cutaway query runs/base encoder.2:2 --stat std            one of several passes per step\n"
         "  cutaway query runs/base --at-step 400                     all statistics of a step\n"
         "  cutaway query runs/base encoder.2 --at-step 400 --value   values of a tensor\n"
         "  cutaway query runs/ --scalar loss\n"
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         print_samples(runs, args.samples, args)
     elif args.value:
         if not sites:
-            raise InputError("--value needs a tensor: `cutaway query runs/base encoder.2 --at-step 400 --value`.")
+            raise InputError("--value needs a tensor, as in `cutaway query runs/base encoder.2 --at-step 400 --value`.")
         print_values(runs, sites, args)
     elif args.at_step is not None:
         print_step(runs, sites, args)
@@ -68,6 +68,6 @@ def run(args: argparse.Namespace) -> int:
         print_curves(runs, sites, args)
     else:
         print_sites(runs, args)
-    for problem in problems_of(runs)[:_MOST_PROBLEMS]:
+    for problem in problems_of(runs)[:_MAX_PROBLEMS]:
         sys.stderr.write(f"cutaway: {printable(problem)}\n")
     return 0

@@ -1,4 +1,4 @@
-"""What was recorded of tensors: which there are, curves over steps, all statistics of a step, values."""
+"""Prints the recorded tensors: their list, curves over steps, statistics of one step, values."""
 
 from __future__ import annotations
 
@@ -8,37 +8,44 @@ from typing import Any
 
 import numpy as np
 
-from cutaway.cli.opening import has_step, problems_of
-from cutaway.cli.printing import printable, say, say_json, table, without_histogram
-from cutaway.cli.wide import Line, wide
+from cutaway.cli.output import print_json, print_lines, printable, table, without_histogram
+from cutaway.cli.paths import has_step, problems_of
+from cutaway.cli.wide_table import Column, wide_table
 from cutaway.core.errors import InputError, NotFoundError, SiteError
-from cutaway.store.moments import Step
-from cutaway.store.passes import is_picked
-from cutaway.store.records import Row
-from cutaway.store.run import Run
-from cutaway.store.series import Series
+from cutaway.store.format.passes import is_selected
+from cutaway.store.format.records import Row
+from cutaway.store.runs.run import Run
+from cutaway.store.runs.series import Series
+from cutaway.store.runs.step import Step
 
-_MOST_VALUES = 100_000
-_SHOWN_VALUES = 1_000
+_MAX_JSON_VALUES = 100_000
+_MAX_PRINTED_VALUES = 1_000
 
 
 def print_sites(runs: Mapping[str, Run], args: argparse.Namespace) -> None:
-    """Every tensor that can be asked for."""
-    found = [one for name, run in runs.items() for one in _listed(name, run)]
+    """Print every recorded tensor."""
+    entries = [entry for name, run in runs.items() for entry in _site_entries(name, run)]
     statistics = list(dict.fromkeys(name for run in runs.values() for name in run.statistics))
     if args.json:
-        say_json({"sites": found, "statistics": statistics, "problems": problems_of(runs)})
+        print_json({"sites": entries, "statistics": statistics, "problems": problems_of(runs)})
         return
     rows = [
-        [one["run"], one["site"], one["of"], _several(one["n_iterations"]), _several(one["n_passes"]), one["role"]]
-        for one in found
+        [
+            entry["run"],
+            entry["site"],
+            entry["of"],
+            _blank_if_one(entry["n_iterations"]),
+            _blank_if_one(entry["n_passes"]),
+            entry["role"],
+        ]
+        for entry in entries
     ]
-    say(*table(["run", "site", "of", "iterations", "passes", "role"], rows))
-    say(f"Of each: {', '.join(statistics) or 'no statistics'}.")
+    print_lines(*table(["run", "site", "of", "iterations", "passes", "role"], rows))
+    print_lines(f"Statistics of each: {', '.join(statistics) or 'none'}.")
 
 
-def _listed(name: str, run: Run) -> Iterator[dict[str, Any]]:
-    """One entry for each tensor and what of it was recorded; its passes are counted, not listed."""
+def _site_entries(name: str, run: Run) -> Iterator[dict[str, Any]]:
+    """One entry per tensor and recorded quantity; passes are counted, not listed."""
     rows = {(row.base, row.of): row for row in run.rows if not row.is_sample}
     for (site, of), row in rows.items():
         series = Series(run, site, of=of)
@@ -46,20 +53,20 @@ def _listed(name: str, run: Run) -> Iterator[dict[str, Any]]:
         yield {**about, "n_iterations": len(series.iterations), "n_passes": series.n_passes}
 
 
-def _several(n: int) -> int | None:
-    """A count that is worth a place in a table."""
+def _blank_if_one(n: int) -> int | None:
+    """Blank out counts of 1 in the table."""
     return n if n > 1 else None
 
 
 def print_curves(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Namespace) -> None:
-    """Statistics over steps."""
+    """Print statistics over steps."""
     curves: list[dict[str, Any]] = []
     for name, run, series in _series(runs, sites, args.of, args.iteration):
         if args.kind is not None and args.kind not in run.kinds and len(runs) > 1:
             continue
         wanted = args.stat or (run.statistics if args.json else without_histogram(run.statistics))
         if len(runs) > 1:
-            wanted = [one for one in wanted if one in run.statistics]
+            wanted = [statistic for statistic in wanted if statistic in run.statistics]
         chosen = series if args.kind is None else series.where(kind=args.kind)
         kinds = chosen.kinds
         for statistic in wanted:
@@ -80,26 +87,32 @@ def print_curves(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.N
                 }
             )
     if not curves:
-        raise NotFoundError("none of these runs has such a curve: `cutaway query PATH` lists what was recorded.")
+        raise NotFoundError("none of these runs has such a curve. `cutaway query PATH` lists what was recorded.")
     if args.json:
-        say_json({"curves": curves, "problems": problems_of(runs)})
+        print_json({"curves": curves, "problems": problems_of(runs)})
         return
-    keys = [key for key in ("run", "site", "iteration", "pass", "statistic") if len({one[key] for one in curves}) > 1]
-    say(*wide(Line(_title(one, keys), one["steps"].tolist(), one["values"], one["kinds"]) for one in curves))
+    keys = ("run", "site", "iteration", "pass", "statistic")
+    differing = [key for key in keys if len({curve[key] for curve in curves}) > 1]
+    print_lines(
+        *wide_table(
+            Column(_title(curve, differing), curve["steps"].tolist(), curve["values"], curve["kinds"])
+            for curve in curves
+        )
+    )
 
 
 def _title(curve: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """What tells a curve from the others."""
+    """The column title: only what distinguishes this curve from the others."""
     words = [f"{key} {curve[key]}" if key in ("iteration", "pass") else str(curve[key]) for key in keys]
     return " ".join(words) or str(curve["statistic"])
 
 
 def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Namespace) -> None:
-    """All statistics of one step."""
-    found: list[dict[str, Any]] = []
+    """Print all statistics of one step."""
+    entries: list[dict[str, Any]] = []
     for name, run in runs.items():
         step = _step(run, args)
-        wanted = _wanted(run, step, sites, args.iteration)
+        wanted = _row_numbers(run, step, sites, args.iteration)
         matrix = step.matrix
         rows: list[dict[str, Any]] = [
             {"site": row.base, "of": row.of, "iteration": row.iteration, "pass": row.pass_, "role": row.role}
@@ -108,106 +121,110 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
             if not row.is_sample and number in wanted
         ]
         about = {"run": name, "step": step.step, "kind": step.kind, "time": step.time, "session": step.session}
-        found.append({**about, "statistics": step.statistics, "about": step.about, "rows": rows})
+        entries.append({**about, "statistics": step.statistics, "about": step.about, "rows": rows})
     if args.json:
-        say_json({"steps": found, "problems": problems_of(runs)})
+        print_json({"steps": entries, "problems": problems_of(runs)})
         return
-    for one in found:
-        kind = f" ({one['kind']})" if one["kind"] else ""
-        say(f"{one['run']}, step {one['step']}{kind}")
-        names = args.stat or without_histogram(one["statistics"])
-        rows = [row for row in one["rows"] if any(value == value for value in row["stats"].values())]
+    for entry in entries:
+        kind = f" ({entry['kind']})" if entry["kind"] else ""
+        print_lines(f"{entry['run']}, step {entry['step']}{kind}")
+        names = args.stat or without_histogram(entry["statistics"])
+        rows = [row for row in entry["rows"] if any(value == value for value in row["stats"].values())]
         keys = ["site", "of", *(["iteration"] if any(row["iteration"] for row in rows) else [])]
         keys += ["pass"] if any(row["pass"] > 1 for row in rows) else []
         lines: list[list[Any]] = [
             [*(row[key] for key in keys), *(row["stats"].get(name) for name in names)] for row in rows
         ]
-        say(*table([*keys, *names], lines))
+        print_lines(*table([*keys, *names], lines))
 
 
 def print_values(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Namespace) -> None:
-    """The values of tensors at one step, as far as they can be shown."""
-    found: list[dict[str, Any]] = []
+    """Print the values of tensors at one step; large ones are abbreviated."""
+    entries: list[dict[str, Any]] = []
     for name, run in runs.items():
         step = _step(run, args)
         for row in _rows(run, step, sites, args):
             raw = step.raw(row)
             if raw is None:
                 moment = step[row.base].where(iteration=row.iteration, pass_=row.pass_)
-                moment.raw  # noqa: B018  (says that only statistics were recorded)
+                moment.raw  # noqa: B018  (raises: only statistics were recorded)
                 continue
             array = raw.array()
-            if args.json and array.size > _MOST_VALUES:
+            if args.json and array.size > _MAX_JSON_VALUES:
                 raise InputError(
-                    f"{row.site!r} has {array.size:,} values at step {step.step}, and at most {_MOST_VALUES:,} are "
-                    f"printed: `cutaway export {run.path} out/ --format npy --at {row.site}` writes them."
+                    f"{row.site!r} has {array.size:,} values at step {step.step}; --json prints at most "
+                    f"{_MAX_JSON_VALUES:,}. `cutaway export {run.path} out/ --format npy --at {row.site}` writes all."
                 )
             about = {"run": name, "step": step.step, "site": row.base, "of": row.of}
             about |= {"iteration": row.iteration, "pass": row.pass_}
-            found.append({**about, "dtype": raw.dtype, "shape": list(raw.shape), "value": array})
+            entries.append({**about, "dtype": raw.dtype, "shape": list(raw.shape), "value": array})
     if args.json:
-        say_json({"values": found, "problems": problems_of(runs)})
+        print_json({"values": entries, "problems": problems_of(runs)})
         return
-    for one in found:
-        iteration = f", iteration {one['iteration']}" if one["iteration"] else ""
-        iteration += f", pass {one['pass']}" if len(found) > 1 and any(other["pass"] > 1 for other in found) else ""
-        of = "" if one["of"] == "value" else f" {one['of']}"
-        head = f"{one['run']}, step {one['step']}{iteration}, {one['site']}{of}: {one['dtype']} {one['shape']}"
-        say(head)
-        text = np.array2string(one["value"], threshold=_SHOWN_VALUES, max_line_width=100)
-        say(*(f"  {line}" for line in text.splitlines()))
+    for entry in entries:
+        iteration = f", iteration {entry['iteration']}" if entry["iteration"] else ""
+        iteration += (
+            f", pass {entry['pass']}" if len(entries) > 1 and any(other["pass"] > 1 for other in entries) else ""
+        )
+        of = "" if entry["of"] == "value" else f" {entry['of']}"
+        head = (
+            f"{entry['run']}, step {entry['step']}{iteration}, {entry['site']}{of}: {entry['dtype']} {entry['shape']}"
+        )
+        print_lines(head)
+        text = np.array2string(entry["value"], threshold=_MAX_PRINTED_VALUES, max_line_width=100)
+        print_lines(*(f"  {line}" for line in text.splitlines()))
 
 
 def _series(
     runs: Mapping[str, Run], sites: Sequence[str], of: str, iteration: int | None
 ) -> Iterator[tuple[str, Run, Series]]:
-    """Each pass of each tensor asked for, in each run that has it."""
+    """Each pass of each requested tensor, in each run that has it."""
     n_found = 0
     for name, run in runs.items():
         for asked in sites:
-            matched = _matched(run, asked) if len(runs) == 1 else run.match(asked)
+            matched = _match(run, asked) if len(runs) == 1 else run.match(asked)
             for series in matched:
                 keys = [
                     key
                     for key in sorted(run.rows_of(series.site))
-                    if key.of == of and is_picked(key.where, iteration, series.pass_)
+                    if key.of == of and is_selected(key.where, iteration, series.pass_)
                 ]
                 if not keys and len(matched) == 1 and len(runs) == 1:
-                    series.other(of, iteration=iteration)  # says what was recorded of it
+                    series.other(of, iteration=iteration)  # raises: names what was recorded of it
                 for key in keys:
                     n_found += 1
                     yield name, run, Series(run, series.site, of=of, iteration=key.iteration, pass_=key.pass_)
     if not n_found:
         asked = ", ".join(map(repr, sites))
-        many = f"none of the {len(runs)} runs" if len(runs) > 1 else "nobody"
-        raise SiteError(f"{many} recorded {of!r} of {asked}: `cutaway query PATH` lists what was recorded.")
+        which = f"none of the {len(runs)} runs has" if len(runs) > 1 else "the run does not have"
+        raise SiteError(f"{which} {of!r} of {asked}. `cutaway query PATH` lists what was recorded.")
 
 
-def _matched(run: Run, asked: str) -> tuple[Series, ...]:
-    return run.match(asked) or (run[asked],)  # which says what is there instead
+def _match(run: Run, asked: str) -> tuple[Series, ...]:
+    return run.match(asked) or (run[asked],)  # the lookup raises, with near matches
 
 
 def _step(run: Run, args: argparse.Namespace) -> Step:
     return run.at(-1 if args.at_step is None else args.at_step)
 
 
-def _wanted(run: Run, step: Step, sites: Sequence[str], iteration: int | None) -> set[int]:
-    """The rows of a step that are asked for; of all tensors where none is named."""
-    asked = [(series.site, series.pass_) for site in sites for series in _matched(run, site)]
+def _row_numbers(run: Run, step: Step, sites: Sequence[str], iteration: int | None) -> set[int]:
+    """The requested row numbers of a step; all tensors if `sites` is empty."""
+    asked = [(series.site, series.pass_) for site in sites for series in _match(run, site)]
     asked = asked or [(site, None) for site in step.tensors.sites]
     return {
         number
         for site, pass_ in asked
         for key, number in step.tensors.rows(site).items()
-        if is_picked(key.where, iteration, pass_)
+        if is_selected(key.where, iteration, pass_)
     }
 
 
 def _rows(run: Run, step: Step, sites: Sequence[str], args: argparse.Namespace) -> list[Row]:
-    of, wanted = args.of, _wanted(run, step, sites, args.iteration)
-    found = [row for number, row in enumerate(step.rows) if number in wanted and row.of == of]
-    if not found:
+    of, wanted = args.of, _row_numbers(run, step, sites, args.iteration)
+    rows = [row for number, row in enumerate(step.rows) if number in wanted and row.of == of]
+    if not rows:
         asked = ", ".join(map(printable, sites))
-        raise SiteError(f"no {of!r} of {asked} was recorded at step {step.step} of run {run.name!r}.")
-    is_one = len(found) == 1
-    return [row for row in found if is_one or step.meta(row) is not None]
+        raise SiteError(f"step {step.step} of run {run.name!r} has no {of!r} of {asked}.")
+    is_one = len(rows) == 1
+    return [row for row in rows if is_one or step.meta(row) is not None]

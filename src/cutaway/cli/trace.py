@@ -1,4 +1,4 @@
-"""`cutaway trace`: builds a model, runs it once, and writes what was asked for: a page, a picture, the trace itself."""
+"""`cutaway trace`: builds a model, runs it once, writes a page, a drawing or the trace."""
 
 from __future__ import annotations
 
@@ -8,47 +8,49 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cutaway.cli.printing import printable, say, say_json
+from cutaway.cli.output import print_json, print_lines, printable
 from cutaway.core.errors import InputError, MissingExtraError
-from cutaway.graph.summary import summary
+from cutaway.core.formatting import nearest
+from cutaway.graph.analysis.summary import summary
 from cutaway.graph.trace import Trace
-from cutaway.views.drawing import check_path
+from cutaway.views.draw.draw import check_path
 
 _HIGH = 10
 
 
-def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="module:factory or file.py:factory; what gives the model, or the model itself")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--input", action="append", type=_shape, default=[], metavar="SHAPE", help="1,3,224,224: a random tensor"
+        "model", help="module:name or file.py:name of a model, or of a class or function that returns one"
     )
     parser.add_argument(
-        "--dtype", action="append", default=[], help="of the inputs: one for all, or one for each; float32 if not given"
+        "--input", action="append", type=_shape, default=[], metavar="SHAPE", help="a random tensor, as in 1,3,224,224"
     )
-    parser.add_argument("--high", type=int, default=_HIGH, help=f"whole numbers are below this; {_HIGH} if not given")
-    parser.add_argument("--inputs", metavar="FUNCTION", help="module:function that gives the arguments")
-    parser.add_argument("--seed", type=int, default=0, help="for weights and inputs; 0 if not given")
-    parser.add_argument("--train", action="store_true", help="in training mode and with gradients")
-    parser.add_argument("--html", metavar="PATH", help="write the interactive picture as one file")
-    parser.add_argument("--draw", metavar="PATH", help="write a picture: .svg, .pdf, .png, .dot or .json")
-    parser.add_argument("--depth", type=int, help="of that picture: modules so far below the model are one box")
-    parser.add_argument("--rolled", action="store_true", help="draw what repeats once")
+    parser.add_argument(
+        "--dtype", action="append", default=[], help="dtype of the inputs: one for all, or one each (default: float32)"
+    )
+    parser.add_argument("--high", type=int, default=_HIGH, help=f"random integers are below this (default: {_HIGH})")
+    parser.add_argument("--inputs", metavar="FUNCTION", help="module:function that returns the model's arguments")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of weights and inputs (default: 0)")
+    parser.add_argument("--train", action="store_true", help="run in training mode and with gradients")
+    parser.add_argument("--html", metavar="PATH", help="write an interactive page as one HTML file")
+    parser.add_argument("--draw", metavar="PATH", help="write a drawing: .svg, .pdf, .png, .dot or .json")
+    parser.add_argument("--depth", type=int, help="draw modules below this depth as one box")
+    parser.add_argument("--rolled", action="store_true", help="draw repeated parts once")
     parser.add_argument("--direction", choices=("down", "right"), default="down")
-    parser.add_argument("--color-by", metavar="MEASURE", help="seconds, flops, bytes…")
-    parser.add_argument("--focus", metavar="SITE", help="what the picture is about")
-    parser.add_argument("--save", metavar="FOLDER", help="write the trace, with all values, into a new folder")
-    parser.add_argument("--validate", action="store_true", help="prove that the trace holds what happened")
+    parser.add_argument("--color-by", metavar="MEASURE", help="color nodes by seconds, flops, bytes…")
+    parser.add_argument("--focus", metavar="SITE", help="draw only the surroundings of this site")
+    parser.add_argument("--save", metavar="FOLDER", help="save the trace with all values to a new folder")
+    parser.add_argument("--validate", action="store_true", help="check the trace against replays and an untraced run")
     parser.epilog = (
-        "The current folder can be imported from. The model runs in evaluation mode, without gradients.\n"
-        "Exit code: 0 well; 1 the model raised (the trace up to there is still written), or --validate found a\n"
-        "difference; 2 there is no such model.\n\n"
+        "You can name modules in the current folder. The model runs in eval mode, without gradients.\n"
+        "Exit code: 0 success; 1 the model raised (the trace up to that op is still written), or --validate found\n"
+        "a difference; 2 no such model, or wrong usage.\n\n"
         "examples:\n"
         "  cutaway trace torchvision.models:resnet18 --input 1,3,224,224 --html net.html\n"
         "  cutaway trace nets.py:Net --input 8,16 --draw net.svg --depth 1\n"
@@ -67,30 +69,30 @@ def run(args: argparse.Namespace) -> int:
     if args.draw:
         check_path(args.draw)
     with _importable(Path.cwd()):
-        with _only_ours_printed():
-            outcome = _traced(args)
+        with _stdout_to_stderr():
+            outcome = _run_model(args)
         trace = outcome.trace
         written = _write(trace, args)
-        with _only_ours_printed():  # to prove a trace may mean to run the model again
-            # A trace that broke off has nothing more to prove: the model raised.
+        with _stdout_to_stderr():  # validation may run the model again
+            # A partial trace is not validated: its error is already the result.
             validation = trace.validate() if args.validate and outcome.error is None else None
     if args.json:
-        say_json(_document(trace, written) | ({"validation": validation} if validation is not None else {}))
+        print_json(_document(trace, written) | ({"validation": validation} if validation is not None else {}))
     else:
-        say(*summary(trace).splitlines())
-        say(*(repr(validation).splitlines() if validation is not None else ()))
-        say(*(f"written: {path}" for path in written.values()))
+        print_lines(*summary(trace).splitlines())
+        print_lines(*(repr(validation).splitlines() if validation is not None else ()))
+        print_lines(*(f"written: {path}" for path in written.values()))
     if outcome.error is not None:
-        sys.stderr.write(f"cutaway: the model raised {printable(_said(outcome.error))}\n")
+        sys.stderr.write(f"cutaway: the model raised {printable(_error_text(outcome.error))}\n")
     return 1 if outcome.error is not None or (validation is not None and not validation) else 0
 
 
-def _traced(args: argparse.Namespace) -> _Outcome:
+def _run_model(args: argparse.Namespace) -> _Outcome:
     try:
         import torch
     except ImportError as error:
         raise MissingExtraError("cutaway trace needs torch: pip install torch") from error
-    from cutaway.capture.watching import trace as capture
+    from cutaway.capture.api import trace as capture
 
     torch.manual_seed(args.seed)
     model = _model(args.model, args.seed)
@@ -102,13 +104,13 @@ def _traced(args: argparse.Namespace) -> _Outcome:
         except (Exception, SystemExit) as error:
             partial = getattr(error, "cutaway_trace", None)
             if not isinstance(partial, Trace):
-                hint = "" if positional or named else " Say what it gets with --input or --inputs."
-                raise InputError(f"the model could not be run: {_said(error)}{hint}") from error
+                hint = "" if positional or named else " Give its inputs with --input or --inputs."
+                raise InputError(f"cannot run the model: {_error_text(error)}{hint}") from error
             return _Outcome(partial, error)
 
 
 def _write(trace: Trace, args: argparse.Namespace) -> dict[str, str]:
-    """Write what was asked for; what → where."""
+    """Write the requested files; returns option → path."""
     if args.html:
         trace.to_html(args.html)
     if args.draw:
@@ -120,13 +122,13 @@ def _write(trace: Trace, args: argparse.Namespace) -> dict[str, str]:
 
 
 def _document(trace: Trace, written: dict[str, str]) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The document that `--json` prints."""
     count = trace.n_parameters
     return {
         "model": trace.model_name,
         "n_ops": len(trace),
         "is_complete": trace.is_complete,
-        "error": None if trace.error is None else _said(trace.error),
+        "error": None if trace.error is None else _error_text(trace.error),
         "failed": trace.failed,
         "seconds": trace.seconds,
         "bytes": trace.bytes,
@@ -141,31 +143,33 @@ def _document(trace: Trace, written: dict[str, str]) -> dict[str, Any]:
     }
 
 
-# the model and its inputs
+# The model and its inputs
 
 
-def _model(place: str, seed: int) -> Any:
+def _model(name: str, seed: int) -> Any:
     import torch
 
-    found = _found(place)
-    if not isinstance(found, torch.nn.Module):
-        if not callable(found):
-            raise InputError(f"{place} is a {type(found).__name__}: give a torch.nn.Module, or what makes one.")
-        torch.manual_seed(seed)  # whatever was drawn while importing
-        found = _called(found, place)
-    if not isinstance(found, torch.nn.Module):
-        raise InputError(f"{place} gave a {type(found).__name__} and no torch.nn.Module.")
-    return found
+    model = _import_object(name)
+    if not isinstance(model, torch.nn.Module):
+        if not callable(model):
+            raise InputError(
+                f"{name} is a {type(model).__name__}. Name a torch.nn.Module, or a function that returns one."
+            )
+        torch.manual_seed(seed)  # importing may have drawn random numbers
+        model = _call(model, name)
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"{name} returned a {type(model).__name__}, not a torch.nn.Module.")
+    return model
 
 
 def _arguments(args: argparse.Namespace) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if args.inputs:
         if args.input:
-            raise InputError("--input and --inputs both say what the model gets: give one of them.")
-        return _spread(_called(_found(args.inputs), args.inputs))
+            raise InputError("--input and --inputs exclude each other: give one of them.")
+        return _split_arguments(_call(_import_object(args.inputs), args.inputs))
     names = args.dtype or ["float32"]
     if len(names) not in (1, len(args.input)):
-        raise InputError(f"there are {len(names)} --dtype for {len(args.input)} --input: give one, or one for each.")
+        raise InputError(f"got {len(names)} --dtype for {len(args.input)} --input. Give one for all, or one for each.")
     names = names * len(args.input) if len(names) == 1 else names
     return tuple(_tensor(shape, name, args.high) for shape, name in zip(args.input, names, strict=True)), {}
 
@@ -175,7 +179,7 @@ def _tensor(shape: tuple[int, ...], name: str, high: int) -> Any:
 
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise InputError(f"torch has no dtype {name!r}; it has float32, int64, bool and others.")
+        raise InputError(f"torch has no dtype {name!r}. Use float32, int64, bool or another torch dtype.")
     try:
         if dtype.is_complex:
             return torch.randn(shape, dtype=dtype)
@@ -183,18 +187,18 @@ def _tensor(shape: tuple[int, ...], name: str, high: int) -> Any:
             return torch.randn(shape).to(dtype)
         return torch.randint(0, 2 if dtype == torch.bool else high, shape).to(dtype)
     except RuntimeError as error:
-        raise InputError(f"no random tensor of {name} and shape {list(shape)} can be made: {_said(error)}") from error
+        raise InputError(f"cannot make a random {name} tensor of shape {list(shape)}: {_error_text(error)}") from error
 
 
-def _spread(found: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a function gave, as arguments: a tuple, a dict of keywords, both, or a single one."""
-    if isinstance(found, dict):
-        return (), found
-    if not isinstance(found, (tuple, list)):
-        return (found,), {}
-    if len(found) == 2 and isinstance(found[0], (tuple, list)) and isinstance(found[1], dict):
-        return tuple(found[0]), found[1]
-    return tuple(found), {}
+def _split_arguments(returned: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Split what the --inputs function returned (a tuple, a dict, both, or one value) into args and kwargs."""
+    if isinstance(returned, dict):
+        return (), returned
+    if not isinstance(returned, (tuple, list)):
+        return (returned,), {}
+    if len(returned) == 2 and isinstance(returned[0], (tuple, list)) and isinstance(returned[1], dict):
+        return tuple(returned[0]), returned[1]
+    return tuple(returned), {}
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -203,45 +207,44 @@ def _shape(text: str) -> tuple[int, ...]:
     except ValueError:
         shape = (-1,)
     if min(shape) < 0:
-        raise argparse.ArgumentTypeError(f"a shape is whole numbers with commas, as in 1,3,224,224; not {text!r}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape: write integers with commas, as in 1,3,224,224")
     return shape
 
 
-# finding things by name
+# Imports by name
 
 
-def _found(place: str) -> Any:
-    """What `module:name` or `file.py:name` names."""
-    where, _, name = place.rpartition(":")
+def _import_object(address: str) -> Any:
+    """Import the object that `module:name` or `file.py:name` names."""
+    where, _, name = address.rpartition(":")
     if not where or not name:
-        raise InputError(f"{place!r} names no model: give module:factory or file.py:factory.")
-    module = _from_file(where) if where.endswith(".py") else _from_path(where)
-    found: Any = module
+        raise InputError(f"{address!r} does not name a model. Write module:name or file.py:name.")
+    target: Any = _import_file(where) if where.endswith(".py") else _import_module(where)
     for part in name.split("."):
-        if not hasattr(found, part):
-            near = get_close_matches(part, [other for other in dir(found) if not other.startswith("_")], 3)
-            nearest = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-            raise InputError(f"there is no {part!r} in {where}.{nearest}")
-        found = getattr(found, part)
-    return found
+        if not hasattr(target, part):
+            close = nearest(part, [other for other in dir(target) if not other.startswith("_")])
+            near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
+            raise InputError(f"{where} has no {part!r}.{near}")
+        target = getattr(target, part)
+    return target
 
 
-def _from_path(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            raise InputError(f"{name} could not be imported: {_said(error)}") from error
-        raise InputError(f"there is no module {name!r}, neither in the current folder nor installed.") from error
+            raise InputError(f"cannot import {name}: {_error_text(error)}") from error
+        raise InputError(f"no module {name!r} in the current folder or installed.") from error
     except (Exception, SystemExit) as error:
-        raise InputError(f"{name} could not be imported: {_said(error)}") from error
+        raise InputError(f"cannot import {name}: {_error_text(error)}") from error
 
 
-def _from_file(name: str) -> ModuleType:
+def _import_file(name: str) -> ModuleType:
     path = Path(name)
     if not path.is_file():
-        raise InputError(f"there is no file {name!r}.")
-    sys.path.insert(0, str(path.resolve().parent))  # as if Python had been started with it
+        raise InputError(f"no file {name!r}.")
+    sys.path.insert(0, str(path.resolve().parent))  # as `python file.py` does
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -251,43 +254,43 @@ def _from_file(name: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise InputError(f"{name} could not be imported: {_said(error)}") from error
+        raise InputError(f"cannot import {name}: {_error_text(error)}") from error
     finally:
         if before is not None:
             sys.modules[path.stem] = before
     return module
 
 
-def _called(function: Any, place: str) -> Any:
+def _call(function: Any, name: str) -> Any:
     if not callable(function):
-        raise InputError(f"{place} is a {type(function).__name__} and cannot be called.")
+        raise InputError(f"{name} is a {type(function).__name__}, which cannot be called.")
     try:
         return function()
     except (Exception, SystemExit) as error:
-        raise InputError(f"{place}() raised {_said(error)}") from error
+        raise InputError(f"{name}() raised {_error_text(error)}") from error
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     first = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 @contextmanager
-def _only_ours_printed() -> Iterator[None]:
-    """What the model prints is not what this command prints: it goes to stderr, from C and from children, too."""
+def _stdout_to_stderr() -> Iterator[None]:
+    """Redirect what the model prints, including from C code and child processes, to stderr: stdout is ours."""
     sys.stdout.flush()
     try:
-        kept = os.dup(1)
+        saved_fd = os.dup(1)
         os.dup2(2, 1)
-    except OSError:  # there is no such file: nothing can reach it
-        kept = -1
+    except OSError:  # file descriptor 1 or 2 is closed
+        saved_fd = -1
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        if kept >= 0:
-            os.dup2(kept, 1)
-            os.close(kept)
+        if saved_fd >= 0:
+            os.dup2(saved_fd, 1)
+            os.close(saved_fd)
 
 
 @contextmanager

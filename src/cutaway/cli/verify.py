@@ -1,39 +1,40 @@
-"""`cutaway verify`: reads every byte and says in sentences what it found."""
+"""`cutaway verify`: reads every byte of an archive and reports damage."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from cutaway.cli.opening import places
-from cutaway.cli.printing import plain, printable, say, say_json
+from cutaway.cli.output import print_json, print_lines, printable, to_jsonable
+from cutaway.cli.paths import find_archives
 from cutaway.core.errors import CutawayError
-from cutaway.store.verifying import Verification, verify
+from cutaway.store.verification.verify import Verification, verify
 
 
-def describe(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", nargs="+", help="runs, traces, activations or results, or folders of them")
     parser.epilog = (
-        "Exit code: 0 whole, 1 damaged, 2 nothing there. Nothing is changed or repaired.\n"
-        "What a kill leaves behind (an unfinished record, a .part file) is no damage, and said so.\n\n"
+        "Exit code: 0 intact, 1 damaged, 2 nothing found. Nothing is changed or repaired.\n"
+        "Leftovers of a killed process (an unfinished record, a .part file) are reported, but are not damage.\n\n"
         "examples:\n  cutaway verify runs/base\n  cutaway verify runs/ --json"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    found: list[Verification] = []
+    reports: list[Verification] = []
     n_failed = 0
-    for place in places(args.path):
+    for place in find_archives(args.path):
         try:
-            found.append(verify(place.path))
+            reports.append(verify(place.path))
         except CutawayError as error:
             n_failed += 1
             sys.stderr.write(f"cutaway: {printable(f'{place.path}: {error}')}\n")
             continue
         if not args.json:
-            say(*found[-1].sentences)
+            print_lines(*reports[-1].sentences)
     if args.json:
-        say_json({"verifications": [{"is_whole": bool(one), **plain(one), "cost": one.cost} for one in found]})
-    if not all(found):
+        documents = [{"is_whole": bool(report), **to_jsonable(report), "cost": report.cost} for report in reports]
+        print_json({"verifications": documents})
+    if not all(reports):
         return 1
     return 2 if n_failed else 0

@@ -1,4 +1,4 @@
-"""Data without text, as it was handed in: tensors that are cut into batches, or batches that somebody else makes."""
+"""Batches of non-text data: sliced from tensors, or taken from a DataLoader."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sized
 from itertools import chain
 from typing import Any
 
-from cutaway.capture.sample_dims import SampleDims, is_array
-from cutaway.collecting.sharding import Share
-from cutaway.core.errors import InputError
+from cutaway.capture.units.sample_dims import SampleDims, is_array
+from cutaway.collecting.sharding import Shard
+from cutaway.core.errors import InputError, InputTypeError
 
-AT_ONCE = 32
-_HOW = (
-    "give a tensor of samples, a tuple of such (the model's arguments), a mapping of such (by name), "
+DEFAULT_SIZE = 32
+_ACCEPTED = (
+    "pass a tensor of samples, a tuple of tensors (positional arguments), a mapping of tensors (keyword arguments), "
     "a DataLoader or another iterable of batches; or text with tokenizer="
 )
 
 
-def is_data(data: Any) -> bool:
-    """Whether these are samples themselves, not batches of them."""
+def is_sample_data(data: Any) -> bool:
+    """Whether the data holds the samples themselves, rather than batches of them."""
     if is_array(data):
         return True
     parts = list(data.values()) if isinstance(data, Mapping) else data if isinstance(data, tuple) else []
@@ -26,29 +26,29 @@ def is_data(data: Any) -> bool:
 
 
 class Batches:
-    """What a sweep goes over.
+    """The batches that a sweep runs over.
 
     Args:
-        size: samples of a batch, of tensors; 32 if not given.
-        share: the part of the samples that this process collects; all if not given.
+        size: samples per batch, for tensors. Default: 32.
+        shard: the part of the samples that this process collects. Default: all.
     """
 
-    def __init__(self, data: Any, size: int | None, share: Share | None = None) -> None:
-        self._size = size or AT_ONCE
-        self._share = share
-        self._data = data if is_data(data) else None
+    def __init__(self, data: Any, size: int | None, shard: Shard | None = None) -> None:
+        self._size = size or DEFAULT_SIZE
+        self._shard = shard
+        self._data = data if is_sample_data(data) else None
         self._n_batches: int | None = None
         if self._data is not None:
             self.first: Any = data
-            """The first batch; of tensors, all of them."""
+            """The first batch; for tensors, all of the data."""
             return
         if isinstance(data, (str, bytes, list)) or not isinstance(data, Iterable):
             inside = f" of {type(data[0]).__name__}" if isinstance(data, list) and data else ""
-            raise InputError(f"data is a {type(data).__name__}{inside}: {_HOW}.")
-        if share is not None:
+            raise InputTypeError(f"data is a {type(data).__name__}{inside}: {_ACCEPTED}.")
+        if shard is not None:
             raise InputError(
-                f"a {type(data).__name__} makes its own batches, of which no share can be taken: give it a sampler "
-                "that does, each process a path of its own, and shard=(0, 1)."
+                f"a {type(data).__name__} makes its own batches and cannot be sharded: use a DistributedSampler, "
+                "one path per process, and shard=(0, 1)."
             )
         if size is not None:
             raise InputError("batch_size= is for tensors and text: a DataLoader makes its own batches.")
@@ -59,26 +59,26 @@ class Batches:
             raise InputError("the data is empty: there is nothing to collect.")
 
     def n_batches(self, dims: SampleDims) -> int | None:
-        """How many there are, where that is known."""
+        """The number of batches, if known."""
         if self._data is None:
             return self._n_batches
         start, stop = self._bounds(dims)
         return -(-(stop - start) // self._size)
 
     def all(self, dims: SampleDims) -> Iterator[Any]:
-        """Batches, which copy nothing; those of a DataLoader as they are."""
+        """Iterate over the batches. Batches of tensors are views, not copies."""
         if self._data is None:
             yield from chain([self.first], self._rest)
             return
         first, end = self._bounds(dims)
         for start in range(first, end, self._size):
-            yield dims.sliced(self._data, start, min(start + self._size, end))
+            yield dims.slice_samples(self._data, start, min(start + self._size, end))
 
     def first_sample(self, dims: SampleDims) -> Any:
-        """The first sample of what is collected."""
+        """The first sample that this process collects."""
         start = 0 if self._data is None else self._bounds(dims)[0]
-        return dims.sliced(self.first, start, start + 1)
+        return dims.slice_samples(self.first, start, start + 1)
 
     def _bounds(self, dims: SampleDims) -> tuple[int, int]:
         n = dims.n(self._data, is_strict=True)
-        return (0, n) if self._share is None else self._share.checked_bounds(n, "samples")
+        return (0, n) if self._shard is None else self._shard.bounds_checked(n, "samples")

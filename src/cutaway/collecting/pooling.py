@@ -1,4 +1,4 @@
-"""Several positions become one row: the first, the last, their average or their maximum; and rows leave the device."""
+"""Pools positions into rows (first, last, average, max) and moves rows to the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.core.arrays import Array
-from cutaway.store.activations_writing import Dtype
+from cutaway.store.activations.writer import Dtype
 
 Aggregate = Literal["last", "first", "average", "max"]
 AGGREGATES: tuple[Aggregate, ...] = ("last", "first", "average", "max")
@@ -20,59 +20,59 @@ AGGREGATES: tuple[Aggregate, ...] = ("last", "first", "average", "max")
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Which positions of a batch, counted through all samples, make up each row."""
+    """The positions that make up each row. Positions are counted through all samples of a batch."""
 
     first: Tensor
     last: Tensor
     member: Tensor
-    """Every position of every row, one row after the other."""
+    """All positions of all rows, concatenated."""
     row: Tensor
-    """The row of each of these."""
+    """The row of each member."""
     n_members: Tensor
-    """How many each row has, `[row, 1]`."""
+    """Number of members of each row, `[row, 1]`."""
 
     @staticmethod
     def of(
         first: NDArray[np.int64], last: NDArray[np.int64], left_out: NDArray[np.bool_] | None, device: torch.device
     ) -> Spans:
-        """From the first and last position of each row; `left_out` says which positions between do not count."""
+        """From the first and last position of each row; `left_out` marks positions in between to skip."""
         counts = last - first + 1
-        begins = np.cumsum(counts) - counts
-        member = np.repeat(first - begins, counts) + np.arange(counts.sum())
+        starts = np.cumsum(counts) - counts
+        member = np.repeat(first - starts, counts) + np.arange(counts.sum())
         row = np.repeat(np.arange(len(first)), counts)
         if left_out is not None:
-            kept = ~left_out[member]
-            member, row = member[kept], row[kept]
+            is_kept = ~left_out[member]
+            member, row = member[is_kept], row[is_kept]
             counts = np.bincount(row, minlength=len(first))
         arrays = [torch.from_numpy(array).to(device) for array in (first, last, member, row, counts[:, None])]
         return Spans(*arrays)
 
-    def pooled(self, values: Tensor, aggregate: Aggregate) -> Tensor:
-        """One row for each span, from values `[position, unit]`; a copy, in float32 at least."""
+    def pool(self, values: Tensor, aggregate: Aggregate) -> Tensor:
+        """Pool values `[position, unit]` into one row per span; returns a copy in float32 or wider."""
         if aggregate == "first" or aggregate == "last":
             return _wide(values[self.first if aggregate == "first" else self.last])
-        found = _wide(values[self.member])
+        values = _wide(values[self.member])
         if len(self.member) == len(self.first):
-            return found
+            return values
         shape = (len(self.first), values.shape[1])
         if aggregate == "average":
-            return found.new_zeros(shape).index_add_(0, self.row, found) / self.n_members
+            return values.new_zeros(shape).index_add_(0, self.row, values) / self.n_members
         index = self.row[:, None].expand(-1, values.shape[1])
-        return found.new_full(shape, -torch.inf).scatter_reduce_(0, index, found, "amax")
+        return values.new_full(shape, -torch.inf).scatter_reduce_(0, index, values, "amax")
 
 
-def brought(found: Mapping[str, Tensor], dtype: Dtype) -> dict[str, Array]:
-    """Values of sites in memory, narrow already where nothing is lost by it.
+def to_host(values: Mapping[str, Tensor], dtype: Dtype) -> dict[str, Array]:
+    """Copy values to the CPU, already as float16 if that is the stored dtype and nothing overflows.
 
-    torch narrows several times as fast as NumPy does, and half as much is to be brought from a device. What does not
-    fit stays wide, for the writer to say so.
+    torch casts several times faster than NumPy, and float16 halves the copy from a device. Values that overflow stay
+    float32, so that the writer can report them.
     """
-    if dtype != "float16" or not found:
-        return {name: tensor.cpu().numpy().astype(np.float32, copy=False) for name, tensor in found.items()}
-    narrow = {name: tensor.to(torch.float16) for name, tensor in found.items()}
-    is_lost = torch.stack([(narrow[name].isinf() & tensor.isfinite()).any() for name, tensor in found.items()]).cpu()
+    if dtype != "float16" or not values:
+        return {name: tensor.cpu().numpy().astype(np.float32, copy=False) for name, tensor in values.items()}
+    narrow = {name: tensor.to(torch.float16) for name, tensor in values.items()}
+    is_lost = torch.stack([(narrow[name].isinf() & tensor.isfinite()).any() for name, tensor in values.items()]).cpu()
     return {
-        name: (found[name].to(torch.float32) if lost else tensor).cpu().numpy()
+        name: (values[name].to(torch.float32) if lost else tensor).cpu().numpy()
         for (name, tensor), lost in zip(narrow.items(), is_lost.tolist(), strict=True)
     }
 

@@ -1,4 +1,4 @@
-"""Of what and with what a collection was made: enough to know a model, a tokenizer and a corpus again."""
+"""Describes the model, tokenizer, corpus and versions of a collection, with digests."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ import numpy as np
 import torch
 from torch import nn
 
-from cutaway.core import trees
+from cutaway.core import pytree
 from cutaway.core.version import __version__
-from cutaway.store.frames import Plain
+from cutaway.store.format.frames import Plain
 
 _SAMPLED = 1024
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
 
 
-def of_model(model: nn.Module) -> dict[str, Plain]:
-    """Its class, the name it was loaded by, and digests of its configuration and its weights."""
+def describe_model(model: nn.Module) -> dict[str, Plain]:
+    """The class and name of a model, and digests of its config and weights."""
     config: Any = getattr(model, "config", None)
-    written = config.to_json_string() if hasattr(config, "to_json_string") else ""
+    config_text = config.to_json_string() if hasattr(config, "to_json_string") else ""
     name = getattr(config, "_name_or_path", "") or getattr(model, "name_or_path", "")
     return {
         "class": type(model).__name__,
         "name": str(name).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1],
-        "config": _digest(written) if written else "",
-        "weights": of_weights(model),
+        "config": _digest(config_text) if config_text else "",
+        "weights": weights_digest(model),
         "n_parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
 
 
-def of_weights(model: nn.Module) -> str:
-    """A digest of the shape of every parameter and buffer, and of some of its values."""
-    seen = blake2b(digest_size=16)
+def weights_digest(model: nn.Module) -> str:
+    """Digest of all parameters and buffers: names, shapes and a sample of the values."""
+    digest = blake2b(digest_size=16)
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        seen.update(f"{name} {list(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}".encode())
         if tensor.is_meta or not tensor.numel() or tensor.layout is not torch.strided:
             continue
         values = tensor.detach().reshape(-1)
-        seen.update(_bytes(values[:: max(1, values.numel() // _SAMPLED)]))
-    return seen.hexdigest()
+        digest.update(_bytes(values[:: max(1, values.numel() // _SAMPLED)]))
+    return digest.hexdigest()
 
 
-def of_tokenizer(tokenizer: Any) -> dict[str, Plain]:
-    """Its class and size, and a digest of its vocabulary."""
+def describe_tokenizer(tokenizer: Any) -> dict[str, Plain]:
+    """The class, name and size of a tokenizer, and a digest of its vocabulary."""
     vocabulary: dict[str, int] = tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else {}
     name = str(getattr(tokenizer, "name_or_path", "")).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     return {
@@ -59,24 +59,24 @@ def of_tokenizer(tokenizer: Any) -> dict[str, Plain]:
     }
 
 
-def of_texts(items: Iterable[Any]) -> str:
-    """A digest of some sentences."""
+def texts_digest(items: Iterable[Any]) -> str:
+    """Digest of some sentences."""
     return _digest(repr([list(item) if isinstance(item, np.ndarray) else item for item in items]))
 
 
-def of_batch(batch: Any) -> str:
-    """A digest of a sample, as a batch of one."""
-    seen = blake2b(digest_size=16)
-    for path, part in trees.leaves(batch, lambda value: isinstance(value, (torch.Tensor, np.ndarray))):
+def batch_digest(batch: Any) -> str:
+    """Digest of the first sample of a batch."""
+    digest = blake2b(digest_size=16)
+    for path, part in pytree.leaves(batch, lambda value: isinstance(value, (torch.Tensor, np.ndarray))):
         tensor = torch.as_tensor(part)
-        seen.update(f"{path} {list(tensor.shape[1:])} {tensor.dtype}".encode())
+        digest.update(f"{path} {list(tensor.shape[1:])} {tensor.dtype}".encode())
         if tensor.numel():
-            seen.update(_bytes(tensor.detach().reshape(len(tensor) if tensor.ndim else 1, -1)[0]))
-    return seen.hexdigest()
+            digest.update(_bytes(tensor.detach().reshape(len(tensor) if tensor.ndim else 1, -1)[0]))
+    return digest.hexdigest()
 
 
-def of_now() -> dict[str, Plain]:
-    """The time, and the versions of what was used: these may be others when a collection goes on."""
+def describe_environment() -> dict[str, Plain]:
+    """Time and package versions. These may differ when a collection is resumed."""
     versions: dict[str, Plain] = {"cutaway": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -87,7 +87,7 @@ def of_now() -> dict[str, Plain]:
 
 
 def _bytes(values: torch.Tensor) -> bytes:
-    # A copy: memory that NumPy has seen cannot be resized any more, and this may be a buffer of the model.
+    # A copy: a tensor that shares memory with NumPy cannot be resized, and this may be a buffer of the model.
     return values.contiguous().cpu().clone().view(torch.uint8).numpy().tobytes()
 
 

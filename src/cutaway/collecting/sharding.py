@@ -1,4 +1,4 @@
-"""The share of a corpus that one process of several collects, so that a job of many is done in a part of the time."""
+"""The part of the data that one of several processes collects."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import torch
 
 from cutaway.core.errors import InputError
-from cutaway.store.activations_shards import shard_name
+from cutaway.store.activations.shards import shard_name
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Which of how many.
+class Shard:
+    """Shard number `number` of `of`.
 
-    >>> [Share(number, 3).bounds(8) for number in range(3)]
+    >>> [Shard(number, 3).bounds(8) for number in range(3)]
     [(0, 2), (2, 5), (5, 8)]
     """
 
@@ -26,42 +26,42 @@ class Share:
     of: int
 
     @staticmethod
-    def asked(given: Any, path: str | os.PathLike[str] | None) -> Share | None:
-        """What was asked for; without it, that of this process where torchrun started several and all write."""
-        if given is None:
-            share = _of_this_process() if path is not None else None
-            return share if share is not None and share.of > 1 else None
-        is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and all(type(one) is int for one in given)
-        if not is_pair or not 0 <= given[0] < given[1]:
-            raise InputError(f"shard={given!r}: give which of how many, (0, 8) to (7, 8) for eight.")
-        return Share(*given) if given[1] > 1 else None
+    def parse(requested: Any, path: str | os.PathLike[str] | None) -> Shard | None:
+        """Parse `shard=`. Without it, with a path and under torchrun, the shard of this process."""
+        if requested is None:
+            shard = _process_shard() if path is not None else None
+            return shard if shard is not None and shard.of > 1 else None
+        is_pair = isinstance(requested, (tuple, list)) and [type(number) for number in requested] == [int, int]
+        if not is_pair or not 0 <= requested[0] < requested[1]:
+            raise InputError(f"shard={requested!r}: pass (index, count), such as (0, 8) to (7, 8) for eight processes.")
+        return Shard(*requested) if requested[1] > 1 else None
 
     def bounds(self, n: int) -> tuple[int, int]:
-        """First item, and the one behind the last: shares follow each other, and differ by one item at most."""
+        """The first item and the one after the last. Shards are contiguous and differ by at most one item."""
         return n * self.number // self.of, n * (self.number + 1) // self.of
 
-    def of_items(self, data: Any, what: str) -> Any:
-        """This share of sentences."""
+    def slice_items(self, data: Any, what: str) -> Any:
+        """The items of this shard."""
         if not isinstance(data, Sized):
             raise InputError(
-                f"the {what} are a {type(data).__name__} without a length, of which no share can be taken: give a list."
+                f"the {what} are a {type(data).__name__} without a length, which cannot be sharded: pass a list."
             )
-        start, stop = self.checked_bounds(len(data), what)
+        start, stop = self.bounds_checked(len(data), what)
         items: Any = data
         return items[start:stop] if isinstance(data, Sequence) else list(islice(items, start, stop))
 
     def folder(self, path: str | os.PathLike[str]) -> str:
-        """Where this share is written."""
+        """The folder of this shard."""
         return f"{os.fspath(path).rstrip('/')}/{shard_name(self.number, self.of)}"
 
-    def checked_bounds(self, n: int, what: str) -> tuple[int, int]:
-        """`bounds`; raises where there is less than one for each process."""
+    def bounds_checked(self, n: int, what: str) -> tuple[int, int]:
+        """`bounds`; raises if there is less than one item per process."""
         if n < self.of:
-            raise InputError(f"{n} {what} cannot be parted among {self.of} processes: start fewer.")
+            raise InputError(f"{n} {what} cannot be divided among {self.of} processes: start fewer.")
         return self.bounds(n)
 
 
-def _of_this_process() -> Share:
+def _process_shard() -> Shard:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return Share(torch.distributed.get_rank(), torch.distributed.get_world_size())
-    return Share(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+        return Shard(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return Shard(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))

@@ -1,4 +1,4 @@
-"""The values that `collect` takes: one tensor of each site and pass, and its shortest name."""
+"""The values at the collected sites: one tensor per site and pass, and its shortest name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from cutaway.capture.interventions.targets import ModelIndex, RequestedSite, requested_sites
 from cutaway.capture.observe import Observation, observe
-from cutaway.capture.places import Asked, Named, asked_of
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
 
@@ -20,100 +20,100 @@ class Value:
     """The value of one site in one run."""
 
     site: Site
-    """In full: with the path among several tensors, ordinal and pass."""
+    """The full site: with path, ordinal and pass."""
     tensor: Tensor
     n_tensors: int
-    """How many tensors the module took or returned there."""
+    """Number of tensors that the module takes or returns there."""
     was_nested: bool = False
-    """Whether the tensor has a padding that the model's own did not have."""
+    """Whether the model's own tensor was nested; `tensor` is its padded form."""
 
 
-Tell = Callable[[Value], None]
+OnValue = Callable[[Value], None]
 
 
 class SiteValues:
-    """The sites of a model that are collected; `run` tells their values.
+    """Observes the collected sites of a model; `run` passes their values to a callback.
 
-    Of several tensors that a module takes or returns, the first one of real numbers is meant, unless the site names
+    If a module takes or returns several tensors, the first floating-point one is collected unless the site names
     another.
     """
 
     def __init__(self, model: nn.Module, at: Any) -> None:
         self.model: nn.Module = getattr(model, "_orig_mod", model)
-        self.named = Named.of(self.model)
-        asked = asked_of(at, self.named)
+        self.named = ModelIndex.of(self.model)
+        asked = requested_sites(at, self.named)
         for each in asked:
             self._check(each)
         self.sites = tuple(each.site for each in asked)
-        self._observer = observe(self.model, self.sites, self._see)
-        self._tell: Tell = lambda value: None
+        self._observer = observe(self.model, self.sites, self._on_observation)
+        self._on_value: OnValue = lambda value: None
         self._first: set[tuple[str, str | None, int | None]] = set()
-        """(address, side, pass) of the modules of this run of which a tensor of real numbers was seen."""
+        """(address, side, pass) of modules in this run whose first floating-point tensor was seen."""
 
     def addresses(self) -> dict[str, None]:
-        """The modules that are looked at, each once."""
+        """The addresses of the observed modules, each once."""
         return {address: None for site in self.sites for address in self.named.modules_at(site)}
 
     def attached(self) -> AbstractContextManager[None]:
-        """A block in which many runs follow one another."""
+        """Context manager: keeps the hooks installed over many runs."""
         return self._observer.attached()
 
-    def run(self, call: Callable[[], Any], tell: Tell) -> Any:
-        """Run the model once, and tell each value as it is computed."""
+    def run(self, call: Callable[[], Any], on_value: OnValue) -> Any:
+        """Run the model once; call `on_value` with each value as it is computed."""
         self._first.clear()
-        self._tell = tell
+        self._on_value = on_value
         with self._observer:
             return call()
 
-    def _see(self, seen: Observation) -> None:
-        tensor = seen.tensor
-        if seen.site.op is None and not self._is_meant(seen):
+    def _on_observation(self, observation: Observation) -> None:
+        tensor = observation.tensor
+        if observation.site.op is None and not self._is_requested(observation):
             return
         was_nested = tensor.is_nested
-        if was_nested:  # how torch's own encoder leaves out padding
+        if was_nested:  # nn.TransformerEncoder drops padding this way
             tensor = tensor.to_padded_tensor(0.0)
-        self._tell(Value(seen.site, tensor, seen.n_tensors, was_nested))
+        self._on_value(Value(observation.site, tensor, observation.n_tensors, was_nested))
 
-    def _is_meant(self, seen: Observation) -> bool:
-        """Whether it is the first tensor of real numbers that a module takes or returns, or one that a site names."""
-        key = seen.site.address, seen.site.side, seen.site.pass_
-        is_first = seen.tensor.is_floating_point() and key not in self._first
+    def _is_requested(self, observation: Observation) -> bool:
+        """Whether this is the first floating-point tensor of a module, or one that a site names."""
+        key = observation.site.address, observation.site.side, observation.site.pass_
+        is_first = observation.tensor.is_floating_point() and key not in self._first
         if is_first:
             self._first.add(key)
-        return any(site.path or is_first for site in seen.asked)
+        return any(site.path or is_first for site in observation.requested)
 
-    def _check(self, asked: Asked) -> None:
+    def _check(self, asked: RequestedSite) -> None:
         if asked.units is not None:
             raise InputError(
                 f"{str(replace(asked.site, unit=asked.units[0]))!r} names a unit: collect the whole site "
-                f"{str(asked.site)!r}, then acts.units(…) or acts.columns(…) chooses."
+                f"{str(asked.site)!r}, then select with acts.units(…) or acts.columns(…)."
             )
         if asked.site.op is None and not self.named.modules_at(asked.site):
             raise InputError(f"{str(asked.site)!r} is a parameter or buffer: it is the same for every row.")
 
     def is_named(self, site: Site) -> bool:
-        """Whether a site was asked for by itself, not by a pattern alone."""
+        """Whether a site was requested by name, not only by a pattern."""
         return any(each.matches(site) and not each.is_pattern for each in self.sites)
 
-    def name_of(self, seen: Value, others: list[Value]) -> str:
-        """The shortest site by which this value, and no other of the same run, is known."""
-        site = seen.site
+    def name_of(self, value: Value, others: list[Value]) -> str:
+        """The shortest site that identifies this value among all values of the run."""
+        site = value.site
         passes = {v.site.pass_ for v in others if replace(v.site, pass_=None) == replace(site, pass_=None)}
         asked = [each for each in self.sites if each.matches(site)]
         if len(passes) == 1 and not any(each.pass_ for each in asked):
             site = replace(site, pass_=None)
         if site.op is not None:
-            here = replace(seen.site, ordinal=None, pass_=None)
+            here = replace(value.site, ordinal=None, pass_=None)
             ordinals = {v.site.ordinal for v in others if replace(v.site, ordinal=None, pass_=None) == here}
             if len(ordinals) == 1 and not any(each.ordinal for each in asked):
                 site = replace(site, ordinal=None)
-        elif site.side == "out" and (not site.path or (seen.n_tensors == 1 and not any(each.path for each in asked))):
+        elif site.side == "out" and (not site.path or (value.n_tensors == 1 and not any(each.path for each in asked))):
             site = replace(site, side=None, path="")
         return str(site)
 
-    def nothing_at(self, site: Site) -> SiteError:
-        """What to raise where a site had no value."""
+    def no_value_error(self, site: Site) -> SiteError:
+        """The error to raise if a site had no value."""
         return SiteError(
-            f"nothing ran at {str(site)!r}, or it took and returned no tensor of real numbers; "
+            f"nothing ran at {str(site)!r}, or it has no floating-point tensor; "
             "cutaway.sites(model, example) lists what runs."
         )

@@ -1,4 +1,4 @@
-"""Text as it was handed in: sentences, pre-split words and pairs, each word with its place in the text."""
+"""Parses text items: sentences, pre-split words and sentence pairs."""
 
 from __future__ import annotations
 
@@ -7,39 +7,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import clipped
 
 _WORD = re.compile(r"\S+")
-_HOW = "a sentence is a text or a list of words, a pair of sentences is a tuple of two of these"
+_ACCEPTED = "pass a sentence as a string or a list of words, a pair as a tuple of two sentences"
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One sentence: its text, its words, and the characters at which each of them begins and ends."""
+    """One sentence: its text, its words, and the character span of each word."""
 
     text: str
     words: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def of(given: str | Sequence[str]) -> Text:
-        """A text is split at white space, however much of it; given words are joined by single spaces.
+    def of(value: str | Sequence[str]) -> Text:
+        """Split a string at white space, or join a list of words with single spaces.
 
         >>> Text.of("a  b").words, Text.of(["a", "", "b"]).text
         (('a', 'b'), 'a  b')
         """
-        if isinstance(given, str):
-            found = [(match.group(), match.span()) for match in _WORD.finditer(given)]
-            return Text(given, tuple(word for word, _ in found), tuple(span for _, span in found))
+        if isinstance(value, str):
+            matches = list(_WORD.finditer(value))
+            return Text(value, tuple(match.group() for match in matches), tuple(match.span() for match in matches))
         spans, start = [], 0
-        for word in given:
+        for word in value:
             spans.append((start, start + len(word)))
             start += len(word) + 1
-        return Text(" ".join(given), tuple(given), tuple(spans))
+        return Text(" ".join(value), tuple(value), tuple(spans))
 
 
 def read_texts(item: Any, number: int) -> tuple[Text, ...]:
-    """The sentence, or the two sentences, of one item.
+    """Parse one item: a sentence, or a pair of sentences.
 
     >>> [text.words for text in read_texts(("a b", ["c"]), 0)]
     [('a', 'b'), ('c',)]
@@ -48,21 +49,20 @@ def read_texts(item: Any, number: int) -> tuple[Text, ...]:
         return (Text.of(item),)
     if isinstance(item, tuple):
         if len(item) != 2:
-            raise InputError(f"item {number} is a tuple of {len(item)}: {_HOW}.")
-        return tuple(_read_one(part, number) for part in item)
-    return (_read_one(item, number),)
+            raise InputError(f"item {number} is a tuple of {len(item)}: {_ACCEPTED}.")
+        return tuple(_read_text(part, number) for part in item)
+    return (_read_text(item, number),)
 
 
-def _read_one(given: Any, number: int) -> Text:
-    if isinstance(given, str):
-        return Text.of(given)
-    if isinstance(given, Sequence) or hasattr(given, "tolist"):
-        words = given.tolist() if hasattr(given, "tolist") else list(given)
+def _read_text(value: Any, number: int) -> Text:
+    if isinstance(value, str):
+        return Text.of(value)
+    if isinstance(value, Sequence) or hasattr(value, "tolist"):
+        words = value.tolist() if hasattr(value, "tolist") else list(value)
         if all(isinstance(word, str) for word in words):
             return Text.of(words)
-    raise InputError(f"item {number} is {_short(given)}, a {type(given).__name__}: {_HOW}.")
+    raise InputTypeError(f"item {number} is {_short(value)}, a {type(value).__name__}: {_ACCEPTED}.")
 
 
 def _short(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) < 60 else f"{said[:60]}…"
+    return clipped(repr(value), 60)

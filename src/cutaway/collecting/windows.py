@@ -1,4 +1,4 @@
-"""Windows: the rows of some items that follow each other in the corpus, and where they go."""
+"""Windows of consecutive items: their rows, collected in memory or on disk."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ import numpy as np
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError
-from cutaway.store.activations import Activations
-from cutaway.store.activations_sources import About, MemorySource, Problem
-from cutaway.store.activations_units import Units
-from cutaway.store.activations_windows import CollectedSite
-from cutaway.store.activations_writing import ActivationsWriter, Dtype, Rows
-from cutaway.store.archive import Archive
-from cutaway.store.frames import Plain
+from cutaway.core.formatting import plural
+from cutaway.store.activations.activations import Activations
+from cutaway.store.activations.sources import CollectionInfo, MemorySource, Problem
+from cutaway.store.activations.unit_selection import Units
+from cutaway.store.activations.windows import CollectedSite
+from cutaway.store.activations.writer import ActivationsWriter, Dtype, Rows
+from cutaway.store.format.frames import Plain
+from cutaway.store.reading.archive import Archive
 
 WINDOW_BYTES = 64 << 20
-"""About as many bytes of values are in memory at a time."""
+"""Approximate size of the values held in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filled:
-    """The rows of some items, in the order of the corpus."""
+class Window:
+    """The rows of consecutive items, in the order of the corpus."""
 
     arrays: Mapping[str, Array]
     rows: Rows
@@ -35,8 +36,8 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What a collection is, whoever writes it down."""
+class CollectionSettings:
+    """Settings of a collection, in memory or on disk."""
 
     dtype: Dtype
     aggregate: str
@@ -44,21 +45,21 @@ class Settings:
 
 
 class Sweep(Protocol):
-    """Goes over a corpus."""
+    """Runs a model over a corpus, window by window."""
 
     @property
     def sites(self) -> tuple[CollectedSite, ...]: ...
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Sites that a pattern covers and that have no rows and units, with the reason."""
+        """Sites that a pattern matches but that have no rows and units → the reason."""
 
-    def windows(self, done: int, dtype: Dtype) -> Iterator[Filled]:
-        """All that comes after the first `done` items, in this type where it fits."""
+    def windows(self, done: int, dtype: Dtype) -> Iterator[Window]:
+        """Collect everything after the first `done` items, in this dtype unless it overflows."""
 
 
-def gathered(sweep: Sweep, settings: Settings) -> Activations:
-    """A sweep into memory."""
+def collect_in_memory(sweep: Sweep, settings: CollectionSettings) -> Activations:
+    """Collect into memory."""
     windows = [_cast(window, settings.dtype) for window in sweep.windows(0, settings.dtype)]
     n_items = sum(window.n_items for window in windows)
     arrays = tuple(
@@ -68,14 +69,14 @@ def gathered(sweep: Sweep, settings: Settings) -> Activations:
     names = ("item", "word", "first", "last")
     columns = {name: np.concatenate([getattr(window.rows, name) for window in windows]) for name in names}
     words = [word for window in windows for word in window.words]
-    problems = [Problem(item, said) for window in windows for item, said in window.problems]
-    about = About(n_items, settings.aggregate, dict(settings.provenance))
+    problems = [Problem(item, message) for window in windows for item, message in window.problems]
+    about = CollectionInfo(n_items, settings.aggregate, dict(settings.provenance))
     source = MemorySource(sweep.sites, arrays, Rows(**columns), words, about, problems)
     return Activations(source, Units.all(sweep.sites))
 
 
-def written(sweep: Sweep, settings: Settings, path: str | os.PathLike[str]) -> Activations:
-    """A sweep onto disk; one that was interrupted there goes on where it was."""
+def collect_to_disk(sweep: Sweep, settings: CollectionSettings, path: str | os.PathLike[str]) -> Activations:
+    """Collect onto disk; resume if an interrupted collection is there."""
     writer = ActivationsWriter(
         path,
         sweep.sites,
@@ -90,7 +91,7 @@ def written(sweep: Sweep, settings: Settings, path: str | os.PathLike[str]) -> A
     return Activations.read(Archive(path))
 
 
-def _cast(window: Filled, dtype: Dtype) -> Filled:
+def _cast(window: Window, dtype: Dtype) -> Window:
     if dtype == "float32":
         return window
     arrays: dict[str, Any] = {}
@@ -100,11 +101,11 @@ def _cast(window: Filled, dtype: Dtype) -> Filled:
             continue
         with np.errstate(over="ignore"):
             arrays[name] = values.astype(dtype)
-        lost = np.argwhere(np.isinf(arrays[name]) & np.isfinite(values))
-        if len(lost):
-            row, unit = lost[0]
+        overflows = np.argwhere(np.isinf(arrays[name]) & np.isfinite(values))
+        if len(overflows):
+            row, unit = overflows[0]
             raise InputError(
-                f"{len(lost):,} values of {name!r} do not fit into {dtype}, the first of them {values[row, unit]:.6g} "
-                f"of unit {unit} in item {window.rows.item[row]}: collect with dtype='float32'."
+                f"{plural(len(overflows), 'value')} of {name!r} overflow {dtype}, first {values[row, unit]:.6g} "
+                f"(unit {unit}, item {window.rows.item[row]}): collect with dtype='float32'."
             )
-    return Filled(arrays, window.rows, window.words, window.n_items, window.problems)
+    return Window(arrays, window.rows, window.words, window.n_items, window.problems)

@@ -1,1 +1,19 @@
-"""What every other layer stands on: errors, sites, events, tree walks. NumPy at most."""
+"""Shared foundations: errors, sites, units, statistics, formatting. Needs only NumPy.
+
+arrays       Tensors as raw bytes: the memory layout of every torch dtype, decoded with NumPy only
+dataframes   Converts rows to a pandas DataFrame if pandas is installed
+errors       All exceptions that Cutaway raises, as one class tree
+events       Plain records of what capture sees, and the protocols (`Sink`, `ValueSink`) that receive them
+formatting   Formats numbers, counts, lists and near matches for sentences, tables and labels
+io           Atomic file writes: write to a temporary file, then rename
+late         Late binding of methods whose code is in a higher layer, and lazy package facades
+matrices     Activations as a matrix of rows × units, read block by block from NumPy, torch or disk
+progress     Progress bar on stderr, shown only on a terminal and only for work longer than two seconds
+pytree       Walks the nested containers that models take and return, in a fixed order
+safetensors  Reads and writes safetensors headers, with limits that protect against malicious files
+sites        The grammar of sites: the names of tensors inside a model
+statistics   Table of the recorded statistics: name, title, scale and how each one is compared
+units/       Which dimensions of a value are units, samples and positions, decided from the graph of the model
+version      The version of the package
+zscores      Robust z-scores: distance from the median in units of the median absolute deviation (MAD)
+"""

@@ -1,4 +1,4 @@
-"""Tensors as plain bytes, and what those bytes mean: every dtype of torch, read with NumPy alone."""
+"""Tensors as raw bytes: the memory layout of every torch dtype, decoded with NumPy only."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Array = NDArray[Any]
-MOST_DIMENSIONS = 64
-"""NumPy holds no more."""
-_MOST_ELEMENTS = 2**63 - 1
+MAX_DIMENSIONS = 64
+"""NumPy's limit."""
+_MAX_ELEMENTS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Dtype:
-    """How the elements of one torch dtype lie in memory, and as what they are read."""
+    """Memory layout of the elements of one torch dtype, and how to decode them."""
 
     itemsize: int
-    """Bytes of an element, as torch counts elements."""
+    """Bytes per torch element."""
     numpy: str
-    """The NumPy dtype of the bytes as they lie."""
+    """The NumPy dtype of the raw bytes."""
     stored: str
-    """The dtype that stands for it in a safetensors file."""
+    """The dtype that represents it in a safetensors file."""
     n_parts: int = 1
-    """Elements of the stored dtype that make up one."""
+    """Number of stored elements per torch element."""
     decode: Callable[[Array], Array] | None = None
-    """From the bytes as they lie to numbers, where NumPy has no such dtype."""
+    """Decodes the raw bytes to numbers, for dtypes that NumPy lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A tensor as bytes, whatever its dtype.
+    """A tensor of any dtype as raw bytes.
 
     >>> raw = Raw("bfloat16", (2,), bytes([0x80, 0x3F, 0x40, 0xC0]))
     >>> raw.array()
@@ -48,11 +48,11 @@ class Raw:
     """
 
     dtype: str
-    """The name torch gives it, without `torch.`."""
+    """Torch's name of the dtype, without `torch.`."""
     shape: tuple[int, ...]
-    """As torch counts: a packed `float4_e2m1fn_x2` element is a byte that holds two numbers."""
+    """The shape in torch: a packed `float4_e2m1fn_x2` element is one byte with two numbers."""
     data: Buffer
-    """The elements in C order, little-endian, without gaps."""
+    """The elements: C order, little-endian, contiguous."""
 
     @property
     def nbytes(self) -> int:
@@ -60,9 +60,9 @@ class Raw:
 
     @classmethod
     def of(cls, array: Array) -> Raw:
-        """A NumPy array of numbers or truth values, in whatever order its bytes lie.
+        """Wraps a NumPy array of numbers or booleans, in any byte order.
 
-        The memory is shared where it already lies as it should.
+        Memory is shared if it already has the right layout.
 
         >>> Raw.of(np.arange(3.0)[::-1]).array()
         array([2., 1., 0.])
@@ -71,62 +71,66 @@ class Raw:
         dtype = DTYPES.get(plain.dtype.name)
         if dtype is None or plain.dtype.kind not in "biufc":
             raise InputError(
-                f"an array of dtype {plain.dtype} has no counterpart among torch's dtypes: "
+                f"an array of dtype {plain.dtype} has no matching torch dtype: "
                 "convert it to numbers first, for example with .astype(np.float64)."
             )
-        shape = plain.shape  # np.ascontiguousarray would make a single number a row of one
+        shape = plain.shape  # np.ascontiguousarray would turn a scalar into a 1-d array
         flat = np.ascontiguousarray(plain, dtype=dtype.numpy).reshape(-1)
         return cls(plain.dtype.name, shape, flat.view(np.uint8).data)
 
     def array(self) -> Array:
         """The numbers, as a read-only NumPy array.
 
-        What NumPy has no dtype for is converted exactly: bfloat16, float8 and float4 to float32, complex32 to
-        complex64. A `float4_e2m1fn_x2` array is twice as long in its last dimension as the tensor. Quantised tensors
-        give their integers; the dtypes without arithmetic (`bits8`, `int4`, …) the bytes that torch holds.
+        Dtypes that NumPy lacks are converted exactly: bfloat16, float8 and float4 to float32, complex32 to complex64.
+        The last dimension of a `float4_e2m1fn_x2` array is twice that of the tensor. Quantized tensors give their
+        integers; dtypes without arithmetic (`bits8`, `int4`, …) give their raw bytes.
         """
         expected = nbytes_of(self.dtype, self.shape)
         data = memoryview(self.data)
-        found = data.nbytes
-        if found != expected:
+        n_bytes = data.nbytes
+        if n_bytes != expected:
             raise DamagedError(
-                f"a {self.dtype} tensor of shape {shown(list(self.shape))} takes {shown(expected)} bytes, but {found} "
-                "are there: the file it was read from was cut short or changed."
+                f"a {self.dtype} tensor of shape {short_repr(list(self.shape))} takes "
+                f"{short_repr(expected)} bytes, but there are {n_bytes}: the file is truncated or was changed."
             )
         dtype = DTYPES[self.dtype]
         codes: Array = np.frombuffer(data, dtype.numpy) if expected else np.empty(0, dtype.numpy)
         numbers = codes if dtype.decode is None else dtype.decode(codes)
         try:
             shaped = numbers.reshape(_read_shape(self.dtype, self.shape))
-        except ValueError as error:  # empty, with other dimensions beyond any address
-            raise DamagedError(f"no array can have the shape {shown(list(self.shape))}: {error}.") from error
+        except ValueError as error:  # an empty tensor whose other dimensions are too large
+            raise DamagedError(f"no array can have the shape {short_repr(list(self.shape))}: {error}.") from error
         shaped.flags.writeable = False
         return shaped
 
 
 def nbytes_of(dtype: str, shape: tuple[int, ...]) -> int:
-    """The bytes of a tensor; a dtype or shape that none can have is a `DamagedError`.
+    """Bytes of a tensor; raises `DamagedError` for an unknown dtype or an impossible shape.
 
     >>> nbytes_of("complex128", (3, 2))
     96
     """
     known = DTYPES.get(dtype)
     if known is None:
-        raise DamagedError(f"{shown(dtype)} is no dtype that this version of Cutaway knows: {', '.join(DTYPES)}.")
-    if len(shape) > MOST_DIMENSIONS:
-        raise DamagedError(f"a tensor of {len(shape):,} dimensions was found: there are at most {MOST_DIMENSIONS}.")
+        raise DamagedError(
+            f"{short_repr(dtype)} is not a dtype that this version of Cutaway knows: {', '.join(DTYPES)}."
+        )
+    if len(shape) > MAX_DIMENSIONS:
+        raise DamagedError(f"a tensor has {len(shape):,} dimensions; the limit is {MAX_DIMENSIONS}.")
     for size in shape:
-        if type(size) is not int or not 0 <= size <= _MOST_ELEMENTS:
-            raise DamagedError(f"the shape {shown(shape)} holds {shown(size)}: a size is an integer from 0 to 2**63.")
+        if type(size) is not int or not 0 <= size <= _MAX_ELEMENTS:
+            raise DamagedError(
+                f"the shape {short_repr(shape)} contains {short_repr(size)}: sizes must be integers from 0 to 2**63."
+            )
     return math.prod(shape) * known.itemsize
 
 
-def shown(found: object) -> str:
-    """What was found, short enough for a message."""
+def short_repr(value: object) -> str:
+    """The repr of a value, short enough for a message."""
     try:
-        text = repr(found)
-    except ValueError:  # a number of thousands of digits
-        return "a number beyond all measure"
+        text = repr(value)
+    except ValueError:  # an integer with thousands of digits
+        return "a number too large to print"
     return text if len(text) < 100 else f"{text[:100]}…"
 
 
@@ -137,7 +141,7 @@ def _read_shape(dtype: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _decode_bool(codes: Array) -> Array:
-    """Bytes beyond 1 are true; NumPy would take them at their word."""
+    """Reads bytes above 1 as true, as torch does; a NumPy bool with such a byte misbehaves."""
     return codes.view(np.bool_) if not codes.size or codes.max() <= 1 else codes != 0
 
 
@@ -146,12 +150,12 @@ def _decode_bfloat16(codes: Array) -> Array:
 
 
 def _decode_complex32(codes: Array) -> Array:
-    with np.errstate(invalid="ignore"):  # a signalling NaN
+    with np.errstate(invalid="ignore"):  # a signaling NaN
         return codes.astype(np.float32).view(np.complex64)
 
 
 def _decode_float4(codes: Array) -> Array:
-    """Two numbers a byte, the first in the lower half."""
+    """Decodes two numbers per byte, the low half first."""
     table = _float4_table()
     both = np.stack([codes & 0x0F, codes >> 4], axis=-1)  # (byte, half)
     return table[both.reshape(-1)]
@@ -167,26 +171,26 @@ def _decode_e8m0(codes: Array) -> Array:
 
 _QUIET_NAN = 0x7FC00000
 _PLAIN_NAN = 0x7F800001
-"""What torch makes of the one NaN of dtypes that have a single one."""
+"""The NaN that torch produces for dtypes with a single NaN code."""
 
 
 @cache
 def _float8_table(exponent_bits: int, bias: int, is_fnuz: bool) -> Array:
-    """The float32 of each of the 256 codes, NaN to the bit as torch writes them."""
+    """The float32 value of each of the 256 codes; NaN bits are identical to torch's."""
     mantissa_bits = 7 - exponent_bits
     codes = np.arange(256, dtype=np.uint32)
     numbers = _small_floats(codes, exponent_bits, mantissa_bits, bias=bias)
     bits = numbers.view(np.uint32)
     if is_fnuz:
-        bits[0x80] = _PLAIN_NAN  # the place of -0; there is no infinity
+        bits[0x80] = _PLAIN_NAN  # this code would be -0; there is no infinity
         return numbers
     sign, mantissa = codes >> 7 << 31, (codes & (2**mantissa_bits - 1)) << (23 - mantissa_bits)
     if exponent_bits == 5:
-        top = codes & 0x7C == 0x7C  # as in IEEE: infinity, and three NaN
+        top = codes & 0x7C == 0x7C  # as in IEEE: infinity and three NaN codes
         quiet = np.where(mantissa != 0, _QUIET_NAN, 0x7F800000).astype(np.uint32)
         bits[top] = (sign | quiet | mantissa)[top]
     else:
-        top = codes & 0x7F == 0x7F  # only all ones is NaN; there is no infinity
+        top = codes & 0x7F == 0x7F  # NaN is all ones; there is no infinity
         bits[top] = (sign | _QUIET_NAN | mantissa)[top]
     return numbers
 
@@ -198,7 +202,7 @@ def _float4_table() -> Array:
 
 @cache
 def _e8m0_table() -> Array:
-    """Powers of two alone: no sign, no zero."""
+    """Powers of two only: no sign, no zero."""
     table = np.zeros(256, np.float32)
     table[:255] = np.ldexp(1.0, np.arange(-127, 128))
     table.view(np.uint32)[255] = _PLAIN_NAN
@@ -206,7 +210,7 @@ def _e8m0_table() -> Array:
 
 
 def _small_floats(codes: Array, exponent_bits: int, mantissa_bits: int, *, bias: int) -> Array:
-    """Sign, exponent and mantissa as IEEE has them, without its special numbers."""
+    """Decodes sign, exponent and mantissa as in IEEE 754, without infinities and NaN."""
     mantissa = (codes & (2**mantissa_bits - 1)).astype(np.float64) / 2**mantissa_bits
     exponent = (codes >> mantissa_bits & (2**exponent_bits - 1)).astype(np.int64)
     size = np.ldexp(np.where(exponent > 0, 1 + mantissa, mantissa), np.maximum(exponent, 1) - bias)
@@ -248,4 +252,4 @@ DTYPES: dict[str, Dtype] = {
     "bits4x2": Dtype(1, "u1", "U8"),
     **{f"{sign}int{bits}": Dtype(1, "u1", "U8") for sign in ("", "u") for bits in range(1, 8)},
 }
-"""Every torch dtype that can hold data, by its name."""
+"""Every torch dtype that can hold data, by name."""

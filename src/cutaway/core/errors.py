@@ -1,135 +1,145 @@
-"""Every error Cutaway raises, as one tree.
+"""All exceptions that Cutaway raises, as one class tree.
 
 CutawayError
-├── InputError (TypeError)        what was handed in cannot be worked with
-│   └── FitError (ValueError)     a probe cannot be fitted to it, or cannot predict from it
-├── SiteError (KeyError)          no tensor answers to that name
-│   ├── AmbiguousSiteError        several do
-│   └── PositionError (IndexError) a position beyond the last op
-├── UnitError (ValueError)        which dimension counts units is not known, or there is no such unit
-├── SiteSyntaxError (ValueError)  the name is not written as sites are
-├── NotSavedError (LookupError)   the tensor was seen, but its value was not kept
-├── StaleValueError (RuntimeError) the value was kept by reference and overwritten since
-├── ShapesDifferError (ValueError) the passes of an op cannot be stacked
-├── OpenTraceError (RuntimeError) a trace was read inside its own `with`
+├── InputError (ValueError)       an argument has an invalid value
+│   ├── InputTypeError (TypeError) an argument has the wrong type
+│   └── FitError (ValueError)     a probe cannot be fitted to this data, or cannot predict from it
+├── SiteError (KeyError)          no tensor has this name
+│   ├── AmbiguousSiteError        several tensors have this name
+│   └── PositionError (IndexError) the index of an op is out of range
+├── UnitError (ValueError)        the unit dimension is unknown, or there is no such unit
+├── SiteSyntaxError (ValueError)  the text does not follow the grammar of sites
+├── NotSavedError (LookupError)   the trace has the tensor, but its value was not saved
+├── StaleValueError (RuntimeError) the value was saved by reference and has been overwritten
+├── ShapesDifferError (ValueError) the passes of an op have different shapes and cannot be stacked
+├── OpenTraceError (RuntimeError) a trace was read before its `with` block ended
 ├── PathLimitError (RuntimeError) there are more paths than the limit allows
-├── EditError (ValueError)        a change does not fit the value it is made to
-├── CannotReplayError (RuntimeError) a trace cannot be replayed with a change
-├── CannotValidateError (RuntimeError) a trace cannot be validated, here or any more
-├── MemoryLimitError (MemoryError) saving more would exhaust the memory
-├── StoreError                    something about what is on disk
-│   ├── DamagedError (ValueError)  bytes are missing or not what was written
-│   ├── ExistsError (FileExistsError) something is there already and will not be overwritten
-│   ├── LeaseError (RuntimeError)  somebody else is writing there
-│   ├── NotFoundError (FileNotFoundError, KeyError) nothing of Cutaway's is at that path
-│   └── VersionError (ValueError)  written by a newer Cutaway
+├── EditError (ValueError)        the new value does not fit the value it replaces
+├── CannotReplayError (RuntimeError) a trace cannot be replayed with this change
+├── CannotValidateError (RuntimeError) a trace cannot be validated, for example because it was loaded from disk
+├── MemoryLimitError (MemoryError) saving more values would run out of memory
+├── StoreError                    reading from or writing to disk failed
+│   ├── DamagedError (ValueError)  data is missing or corrupted
+│   ├── ExistsError (FileExistsError) the path already exists and is not overwritten
+│   ├── LeaseError (RuntimeError)  another process is writing to this path
+│   ├── NotFoundError (FileNotFoundError, KeyError) no Cutaway data at this path
+│   └── VersionError (ValueError)  written by a newer version of Cutaway
 ├── MissingExtraError (ImportError) an optional package is not installed
-└── MissingBundleError (FileNotFoundError) the web bundle was not built
+└── MissingBundleError (FileNotFoundError) the web bundle has not been built
 """
 
 
 class CutawayError(Exception):
-    """The root of all errors that Cutaway raises itself.
+    """Base class of all errors that Cutaway raises.
 
-    Errors of the watched model are never wrapped: they pass through as they are.
+    Errors raised by your model are never wrapped: they propagate unchanged.
     """
+
+    def __init_subclass__(cls) -> None:
+        # Tracebacks and docs name errors by their public address.
+        if cls.__module__ == __name__:
+            cls.__module__ = "cutaway.errors"
 
     def __str__(self) -> str:
         # KeyError would show the repr of its message, quotes and all.
         return str(self.args[0]) if self.args else ""
 
 
-class InputError(CutawayError, TypeError):
-    """What was handed in cannot be worked with."""
+class InputError(CutawayError, ValueError):
+    """An argument has an invalid value."""
 
 
-class FitError(InputError, ValueError):
+class InputTypeError(InputError, TypeError):
+    """An argument has the wrong type."""
+
+
+class FitError(InputError):
     """A probe cannot be fitted to these rows and labels, or cannot predict from them."""
 
 
 class SiteError(CutawayError, KeyError):
-    """No tensor answers to the name that was asked for."""
+    """No tensor has the name that was asked for."""
 
 
 class AmbiguousSiteError(SiteError):
-    """Several tensors answer to the name that was asked for."""
+    """Several tensors have the name that was asked for."""
 
 
 class PositionError(SiteError, IndexError):
-    """A position beyond the last op was asked for."""
+    """The index of an op is out of range."""
 
 
 class UnitError(CutawayError, ValueError):
-    """Which dimension of a value counts units is not known, or it has no such unit."""
+    """The unit dimension of a value is unknown, or it has no such unit."""
 
 
 class SiteSyntaxError(CutawayError, ValueError):
-    """The text is not a site: `encoder.2.attn/softmax.2:3` shows the order of the parts."""
+    """The text is not a site; `encoder.2.attn/softmax.2:3` shows the order of the parts."""
 
 
 class NotSavedError(CutawayError, LookupError):
-    """The tensor was seen, but its value was not kept."""
+    """The trace has the tensor, but its value was not saved."""
 
 
 class StaleValueError(CutawayError, RuntimeError):
-    """The value was kept by reference, and the program has overwritten it since."""
+    """The value was saved by reference, and the program has overwritten it since."""
 
 
 class ShapesDifferError(CutawayError, ValueError):
-    """The passes of an op have values of several shapes, which no single tensor can hold."""
+    """The passes of an op have different shapes, so they cannot be stacked into one tensor."""
 
 
 class OpenTraceError(CutawayError, RuntimeError):
-    """A trace was read before its `with` block had ended."""
+    """A trace was read before its `with` block ended."""
 
 
 class PathLimitError(CutawayError, RuntimeError):
-    """There are more paths than the limit of the question allows."""
+    """There are more paths than `limit` allows."""
 
 
 class EditError(CutawayError, ValueError):
-    """A change does not fit the value it is to be made to, or what it takes its value from is not there."""
+    """The new value does not fit the value it replaces, or its source is not available."""
 
 
 class CannotReplayError(CutawayError, RuntimeError):
-    """The trace cannot be replayed with this change: what it reaches cannot be computed from saved values."""
+    """The trace cannot be replayed with this change: an affected value cannot be computed from saved values."""
 
 
 class CannotValidateError(CutawayError, RuntimeError):
-    """The trace cannot be validated: it was read from disk, or its model cannot be run again."""
+    """The trace cannot be validated: it was loaded from disk, or its model cannot be run again."""
 
 
 class MemoryLimitError(CutawayError, MemoryError):
-    """Saving the next values would exhaust the memory of this machine or device."""
+    """Saving the next values would run out of memory on this machine or device."""
 
 
 class StoreError(CutawayError):
-    """Something about what is, or is to be, on disk."""
+    """Base class of errors about data on disk."""
 
 
 class DamagedError(StoreError, ValueError):
-    """Bytes on disk are missing, or are not what was written."""
+    """Data on disk is missing or corrupted."""
 
 
 class ExistsError(StoreError, FileExistsError):
-    """Something lies at that path already, and will not be overwritten."""
+    """The path already exists and is not overwritten."""
 
 
 class LeaseError(StoreError, RuntimeError):
-    """Somebody else is writing there."""
+    """Another process is writing to this path."""
 
 
 class NotFoundError(StoreError, FileNotFoundError, KeyError):
-    """Nothing that Cutaway wrote lies at that path, or nothing of that name in it."""
+    """There is no Cutaway data at this path, or nothing with this name in it."""
 
 
 class VersionError(StoreError, ValueError):
-    """It was written by a Cutaway with a newer format."""
+    """The data was written by a version of Cutaway with a newer format."""
 
 
 class MissingExtraError(CutawayError, ImportError):
-    """An optional package is needed here and not installed."""
+    """An optional package is needed and not installed."""
 
 
 class MissingBundleError(CutawayError, FileNotFoundError):
-    """The script that draws interactive pictures was not built into this installation."""
+    """The web bundle that draws interactive pages is missing from this installation."""

@@ -1,7 +1,7 @@
-"""What capture sees, as plain data, and the two seams through which it hands it on.
+"""Plain records of what capture sees, and the protocols (`Sink`, `ValueSink`) that receive them.
 
-The watching code appends bare tuples in the order of the fields below, because making a named tuple
-costs more than the whole rest of the bookkeeping; readers wrap them again with `OpEvent._make`.
+The hot path appends bare tuples in the order of these fields, because creating a named tuple costs more than all
+other bookkeeping; readers convert them with `OpEvent._make`.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ import numpy as np
 
 
 class OpEvent(NamedTuple):
-    """One call of a torch function that returned."""
+    """One completed call of a torch function."""
 
     function: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any] | None
     result: Any
     call: int
-    """Index of the module call it ran in; 0 is the world outside all modules."""
+    """Index of the enclosing module call; 0 is outside all modules."""
     group: int
-    """Index of the composite it was opened from; 0 for none."""
+    """Index of the composite that called it; 0 for none."""
     code: CodeType
     instruction: int
-    """Offset into `code`: the source line is worked out when somebody asks."""
+    """Offset into `code`; the source line is computed on demand."""
     started: int
     ended: int
     """Both in nanoseconds of `time.perf_counter_ns`."""
     version: Any
-    """The version counter of each result tensor, where it has one."""
+    """The version counter of each result tensor that has one."""
     context: Any
-    """Whether gradients were on; a `Context` where autocast or a random generator also had a say."""
+    """Whether gradients were enabled; a `Context` if autocast or a random generator was also involved."""
 
 
 class Context(NamedTuple):
-    """What besides its arguments a call depended on."""
+    """What a call depended on besides its arguments."""
 
     grad: bool
     autocast: tuple[tuple[str, Any], ...] = ()
-    """(kind of device, dtype) for each that was on."""
+    """(device type, dtype) for each autocast that was enabled."""
     generators: tuple[tuple[Any, Any], ...] = ()
-    """(random generator, its state before the call) for each that it may have drawn from."""
+    """(random generator, its state before the call) for each generator that the call may use."""
 
 
 class GroupEvent(NamedTuple):
-    """One Python composite (`F.softmax`, `multi_head_attention_forward`) that was opened."""
+    """One Python composite (`F.softmax`, `multi_head_attention_forward`) whose inner calls were captured."""
 
     function: str
     parent: int
@@ -56,17 +56,17 @@ class GroupEvent(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """Stands for a tensor in arguments that were kept without their tensors."""
+    """Placeholder for a tensor in arguments that were saved without their tensors."""
 
     node: int
 
 
 class Sink(Protocol):
-    """Takes what capture sees, in order of execution.
+    """Receives what capture sees, in order of execution.
 
-    `append` gets op events, and the enter and exit events of module calls. `before_write` is called
-    before an operation overwrites the given tensors, so that values kept by reference can be copied;
-    `at_once` says that the operation may give the tensors other memory or another shape.
+    `append` receives op events, and the enter and exit events of module calls. `before_write` is called before an
+    operation overwrites the given tensors, so that values saved by reference can be copied; `at_once` says that the
+    operation may also change their memory or shape.
     """
 
     def append(self, event: tuple[Any, ...], /) -> None: ...
@@ -75,13 +75,13 @@ class Sink(Protocol):
 
 
 class Handle(Protocol):
-    """Stands for a value that lies elsewhere; `load()` brings it back."""
+    """A value that is stored elsewhere; `load()` reads it."""
 
     def load(self) -> Any: ...
 
 
 class ValueSink(Protocol):
-    """Takes values somewhere else (a disk) while the model runs and returns a handle for each."""
+    """Stores values outside memory (on disk) while the model runs and returns a handle for each."""
 
     def keep(self, index: int, tensor: Any, /) -> Handle: ...
 
@@ -89,7 +89,7 @@ class ValueSink(Protocol):
 
 
 class TensorMeta(NamedTuple):
-    """What is known of a tensor without its values."""
+    """Shape, dtype and device of a tensor."""
 
     shape: tuple[int, ...] | None
     dtype: str
@@ -97,7 +97,7 @@ class TensorMeta(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Size of the elements in bytes; 0 where there is no dense shape."""
+        """Size of the elements in bytes; 0 without a dense shape."""
         if self.shape is None:
             return 0
         n = 1
@@ -119,7 +119,7 @@ _ITEMSIZES = {
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes of one element of a torch dtype, by its name without `torch.`.
+    """Bytes per element of a torch dtype, by its name without `torch.`.
 
     >>> itemsize("bfloat16"), itemsize("float32"), itemsize("float8_e4m3fn")
     (2, 4, 1)

@@ -1,7 +1,7 @@
-"""Rows × units, however they are held: every method reads activations through this, block by block.
+"""Activations as a matrix of rows × units, read block by block from NumPy, torch or disk.
 
-A set that is larger than memory is never held whole. Activations that are not numbers are an error that names their
-rows, found when a block is first read.
+Data larger than memory is never loaded as a whole. NaN and infinite activations raise an error that names their rows
+when a block is first read.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import listed
 
 Array = NDArray[Any]
 BLOCK_BYTES = 2**25
-"""What a block of rows takes, in 4-byte numbers."""
+"""Size of a block of rows, in float32."""
 COLUMN_BYTES = 2**28
-"""What a block of whole columns takes."""
-_MOST_ROWS = 8192
-_MOST_NAMED = 5
+"""Size of a block of whole columns."""
+_MAX_ROWS = 8192
+_MAX_NAMED = 5
 
 
 class Source(Protocol):
-    """What stands behind a matrix, where it is no array: `cutaway.Activations` fits."""
+    """The data behind a matrix that is not an array; `cutaway.Activations` implements it."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -36,24 +37,24 @@ class Source(Protocol):
         """The site of each unit."""
 
     def blocks(self, n_rows: int = ...) -> Iterator[tuple[slice, Array]]:
-        """The rows in order, some at a time."""
+        """Yields the rows in order, `n_rows` at a time."""
 
     def columns(self, indices: Any) -> Array:
-        """Rows × these units."""
+        """All rows of these units: rows × units."""
 
     def units(self, indices: Any) -> Source:
-        """These units alone."""
+        """A source with only these units."""
 
 
 @dataclass(slots=True, eq=False)
 class Matrix:
-    """Rows × units in float32; in float64 where the numbers given were."""
+    """Rows × units in float32, or in float64 if the data needs it."""
 
     source: Any
-    """An array of two dimensions, or a `Source`."""
+    """A 2-d array, or a `Source`."""
     names: Sequence[str] | None
     units: NDArray[np.int64] | None = None
-    """The units of the source that these are, where they are not all."""
+    """The selected units of the source; None for all."""
     _is_checked: bool = field(default=False, repr=False)
 
     @property
@@ -66,12 +67,12 @@ class Matrix:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of what is read."""
-        return _read_as(self.source.dtype) if isinstance(self.source, np.ndarray) else np.dtype(np.float32)
+        """The dtype of the values that are read."""
+        return _working_dtype(self.source.dtype) if isinstance(self.source, np.ndarray) else np.dtype(np.float32)
 
     def blocks(self, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
-        """All rows in order, some at a time; a block may be a view of what was given, and is not to be changed."""
-        n_each = n_rows or max(1, min(_MOST_ROWS, BLOCK_BYTES // (4 * max(self.n_units, 1))))
+        """Yields all rows in order, block by block; a block may be a view of the input, so do not modify it."""
+        n_each = n_rows or max(1, min(_MAX_ROWS, BLOCK_BYTES // (4 * max(self.n_units, 1))))
         for rows, block in self._read(n_each):
             values = np.asarray(block, self.dtype)  # (row, unit)
             if not self._is_checked:
@@ -80,12 +81,12 @@ class Matrix:
         self._is_checked = True
 
     def columns(self, indices: Any) -> Array:
-        """Rows × these units, whole: as many as fit in memory is for the caller to know."""
+        """All rows of these units, in memory; the caller makes sure that they fit."""
         wanted = np.asarray(indices, np.int64)
         inner = wanted if self.units is None else self.units[wanted]
         if isinstance(self.source, np.ndarray):
             values = np.empty((self.n_rows, len(inner)), self.dtype)
-            for rows in _slices(self.n_rows, _MOST_ROWS):
+            for rows in _slices(self.n_rows, _MAX_ROWS):
                 values[rows] = self.source[rows][:, inner]
         else:
             values = np.asarray(self.source.columns(inner), self.dtype)
@@ -94,7 +95,7 @@ class Matrix:
         return values
 
     def column_blocks(self, n_bytes: int = COLUMN_BYTES) -> Iterator[tuple[slice, Array]]:
-        """All units in order, some at a time, each with all its rows: `(unit, row)`, a copy."""
+        """Yields all units in order, block by block, each with all its rows: `(unit, row)`, a copy."""
         n_each = max(1, min(self.n_units, n_bytes // (self.dtype.itemsize * max(self.n_rows, 1))))
         for units in _slices(self.n_units, n_each):
             if n_each == self.n_units:
@@ -105,16 +106,16 @@ class Matrix:
         self._is_checked = True
 
     def array(self) -> Array:
-        """All of it, in memory; a copy."""
+        """The whole matrix in memory, as a copy."""
         values = np.empty((self.n_rows, self.n_units), self.dtype)
         for rows, block in self.blocks():
             values[rows] = block
         return values
 
-    def of_units(self, indices: NDArray[np.int64]) -> Matrix:
-        """These units alone, in this order."""
+    def select_units(self, indices: NDArray[np.int64]) -> Matrix:
+        """A matrix with only these units, in this order."""
         inner = indices if self.units is None else self.units[indices]
-        names = None if self.names is None else Chosen(self.names, indices)
+        names = None if self.names is None else NameSubset(self.names, indices)
         return Matrix(self.source, names, inner, self._is_checked)
 
     def _read(self, n_rows: int) -> Iterator[tuple[slice, Array]]:
@@ -127,10 +128,10 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(Sequence[str]):
-    """Some of many names, without copying them.
+class NameSubset(Sequence[str]):
+    """A selection of names that does not copy them.
 
-    >>> list(Chosen(["a", "b", "c"], np.array([2, 0])))
+    >>> list(NameSubset(["a", "b", "c"], np.array([2, 0])))
     ['c', 'a']
     """
 
@@ -142,12 +143,12 @@ class Chosen(Sequence[str]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Chosen(self.names, self.indices[index])
+            return NameSubset(self.names, self.indices[index])
         return self.names[int(self.indices[index])]
 
 
 def as_matrix(acts: Any) -> Matrix:
-    """Activations, an array or a tensor as a matrix; nothing is copied.
+    """Wraps activations, an array or a tensor as a matrix, without a copy.
 
     >>> as_matrix([[1.0, 2.0], [3.0, 4.0]]).n_units
     2
@@ -159,37 +160,35 @@ def as_matrix(acts: Any) -> Matrix:
     array = _numpy(acts)
     if array.ndim != 2:
         raise InputError(
-            f"activations of shape {list(array.shape)} were given: rows × units are needed. "
-            "Of a tensor with more dimensions, make each position a row: x.reshape(-1, x.shape[-1])."
+            f"activations must be rows × units, got the shape {list(array.shape)}. "
+            "If a tensor has more dimensions, make each position a row: x.reshape(-1, x.shape[-1])."
         )
     if array.dtype.kind not in "biuf":
-        raise InputError(f"activations of dtype {array.dtype} were given: numbers are needed.")
+        raise InputError(f"activations must be numbers, got the dtype {array.dtype}.")
     if not array.shape[1]:
-        raise InputError(f"activations of shape {list(array.shape)} were given: there are no units.")
+        raise InputError(f"activations must have at least one unit, got the shape {list(array.shape)}.")
     return Matrix(array, None)
 
 
 def check_finite(values: Array, first_row: int, units: NDArray[np.int64] | None = None) -> None:
-    """An error that names rows and units where a value is NaN or infinite."""
+    """Raises an error that names rows and units if a value is NaN or infinite."""
     if np.isfinite(values).all():
         return
     bad = ~np.isfinite(values)
     rows, columns = np.flatnonzero(bad.any(axis=1)) + first_row, np.flatnonzero(bad.any(axis=0))
-    named = _listed("row", rows), _listed("unit", columns if units is None else units[columns])
+    named = _numbered("row", rows), _numbered("unit", columns if units is None else units[columns])
     raise InputError(
-        f"activations hold NaN or infinite values: in {named[0]}, in {named[1]} (of those read so far). Leave these "
-        "rows out, of the labels too; or collect in float32 where float16 overflowed."
+        f"activations contain NaN or infinite values: in {named[0]}, in {named[1]} (of those read so far). Remove "
+        "these rows from activations and labels, or collect in float32 if float16 overflowed."
     )
 
 
-def _listed(what: str, indices: NDArray[np.int64]) -> str:
-    shown = ", ".join(map(str, indices[:_MOST_NAMED].tolist()))
-    more = f" and {len(indices) - _MOST_NAMED:,} more" if len(indices) > _MOST_NAMED else ""
-    return f"{what}{'s' if len(indices) > 1 else ''} {shown}{more}"
+def _numbered(noun: str, indices: NDArray[np.int64]) -> str:
+    return f"{noun}{'s' if len(indices) > 1 else ''} {listed(map(str, indices.tolist()), _MAX_NAMED)}"
 
 
 def _numpy(given: Any) -> Array:
-    """An array of what was given, sharing its memory where that is possible."""
+    """Converts to an array, sharing memory if possible."""
     if isinstance(given, np.ndarray):
         return given
     if hasattr(given, "detach"):
@@ -200,7 +199,7 @@ def _numpy(given: Any) -> Array:
     return np.asarray(given)
 
 
-def _read_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     is_exact_in_float32 = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 4) or dtype.kind == "f"
     return np.dtype(np.float32 if is_exact_in_float32 and dtype.itemsize <= 4 else np.float64)
 

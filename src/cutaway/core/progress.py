@@ -1,4 +1,4 @@
-"""A line that tells how far long work has come: on a terminal only, and only when it takes longer than a moment."""
+"""Progress bar on stderr, shown only on a terminal and only for work longer than two seconds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_PATIENCE = 2.0
-_EVERY = 0.2
+_DELAY_S = 2.0
+_INTERVAL_S = 0.2
 _WIDTH = 24
 
 
 def progress(items: Iterable[T], n_items: int, what: str) -> Iterator[T]:
-    """Hand on the items, and say on a terminal how many of them are done.
+    """Yields the items; on a terminal, shows how many are done.
 
     >>> list(progress("abc", 3, "letters"))
     ['a', 'b', 'c']
@@ -28,7 +28,7 @@ def progress(items: Iterable[T], n_items: int, what: str) -> Iterator[T]:
     try:
         for i, item in enumerate(items):
             now = monotonic()
-            if now - started > _PATIENCE and now - shown > _EVERY:
+            if now - started > _DELAY_S and now - shown > _INTERVAL_S:
                 shown, drawn = now, True
                 left = (now - started) / max(i, 1) * (n_items - i)
                 sys.stderr.write(f"\r{line(what, i, n_items, left)}")
@@ -41,7 +41,7 @@ def progress(items: Iterable[T], n_items: int, what: str) -> Iterator[T]:
 
 
 def line(what: str, n_done: int, n_items: int, seconds_left: float) -> str:
-    """
+    """Formats one state of the progress bar.
     >>> line("ops replayed", 30, 40, 12)
     'ops replayed ██████████████████░░░░░░ 30 of 40, 12 s left'
     """

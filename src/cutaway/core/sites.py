@@ -1,23 +1,21 @@
-"""Sites: the one grammar in which a tensor inside a computation is named.
+"""The grammar of sites: the names of tensors inside a model.
 
-    encoder.2.attn            what that module returned
+    encoder.2.attn            the output of that module
     encoder.2.attn@out.1      the second tensor it returned; @out.hidden by name
-    encoder.2.attn@in.0       the first tensor handed to it
-    encoder.2.attn/softmax.2  the second softmax executed directly in it
+    encoder.2.attn@in.0       its first input tensor
+    encoder.2.attn/softmax.2  the second softmax called directly in it
     …:3                       the third pass of a module or op that ran more than once
-    …#317                     one unit of it
-    $memory                   a tensor the user named
+    …#317                     one unit
+    $memory                   a tensor that you named
     .                         the root module
 
-`*` stands for one path part, `**` for any number of them; ordinals and passes count from 1.
+`*` matches one part of a path, `**` any number of parts; ordinals and passes count from 1.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 
 from cutaway.core.errors import SiteSyntaxError
@@ -34,12 +32,12 @@ _GRAMMAR = re.compile(
         (?:\#(?P<unit>[0-9]+))?""",
     re.VERBOSE,
 )
-_HOW = "Write module.address/op.ordinal@out.path:pass#unit, every part but the first optional"
+_GRAMMAR_HINT = "Write module.address/op.ordinal@out.path:pass#unit; only the first part is required"
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One parsed site. `str(site)` writes it again.
+    """A parsed site; `str(site)` turns it back into text.
 
     >>> Site.parse("encoder.2.attn/softmax.2:3#7")
     Site(address='encoder.2.attn', op='softmax', ordinal=2, side=None, path='', pass_=3, unit=7, name=None)
@@ -56,9 +54,11 @@ class Site:
 
     @staticmethod
     def parse(text: str) -> Site:
-        """Read a site, or say what is wrong with it."""
+        """Parses a site; the error says which part is wrong."""
         if not isinstance(text, str):
-            raise SiteSyntaxError(f"{text!r} is not a site but of type {type(text).__name__}. {_HOW}, as text.")
+            raise SiteSyntaxError(
+                f"{text!r} is of type {type(text).__name__}, and a site is a string. {_GRAMMAR_HINT}."
+            )
         return _parse(text)
 
     def __str__(self) -> str:
@@ -80,17 +80,17 @@ class Site:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether `*` or `**` occurs in it."""
+        """Whether it contains `*` or `**`."""
         return "*" in self.address or "*" in (self.op or "") or "*" in self.path
 
     def without_unit(self) -> Site:
-        """The same site for all units."""
+        """The same site without its unit."""
         return replace(self, unit=None)
 
     def matches(self, other: Site) -> bool:
-        """Whether this site, read as a pattern, covers the fully written site `other`.
+        """Whether this site, used as a pattern, matches the fully specified site `other`.
 
-        What is left open here (ordinal, pass, side) covers all.
+        Parts that this site omits (ordinal, pass, side) match anything.
 
         >>> Site.parse("encoder.**").matches(Site.parse("encoder.2.attn/softmax:3"))
         True
@@ -113,28 +113,28 @@ class Site:
 
     @property
     def covers_ops(self) -> bool:
-        """Whether it reaches into the modules it covers: it ends in `**`."""
+        """Whether it also matches the ops inside the modules it matches: it ends in `**`."""
         return self.op is None and (self.address == "**" or self.address.endswith(".**"))
 
     def covers_address(self, address: str) -> bool:
-        """Whether its address, read as a pattern, fits this one."""
+        """Whether its address, used as a pattern, matches `address`."""
         return bool(_glob(self.address).fullmatch(address)) if "*" in self.address else self.address == address
 
     def covers_op(self, kind: str) -> bool:
-        """Whether its op, read as a pattern, fits this kind."""
+        """Whether its op, used as a pattern, matches this kind of op."""
         return self.op is not None and bool(_glob(self.op).fullmatch(kind))
 
     def covers_path(self, path: str) -> bool:
-        """Whether its path among arguments or results, read as a pattern, fits this one; left open, it fits all."""
+        """Whether its path into the arguments or results, used as a pattern, matches `path`; no path matches all."""
         return not self.path or bool(_glob(self.path).fullmatch(path))
 
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Site:
-    found = _GRAMMAR.fullmatch(text)
-    if found is None or not _is_whole(found):
-        raise SiteSyntaxError(f"{text!r} is not a site: {_fault(text)}. {_HOW}.")
-    part = found.groupdict()
+    match = _GRAMMAR.fullmatch(text)
+    if match is None or not _is_whole(match):
+        raise SiteSyntaxError(f"{text!r} is not a site: {_mistake(text)}. {_GRAMMAR_HINT}.")
+    part = match.groupdict()
     for counted, what in (("ordinal", "ordinals"), ("pass", "passes")):
         if part[counted] and int(part[counted]) == 0:
             raise SiteSyntaxError(f"{text!r} is not a site: {what} count from 1, and this one is 0.")
@@ -150,20 +150,20 @@ def _parse(text: str) -> Site:
     )
 
 
-def _is_whole(found: re.Match[str]) -> bool:
-    """Whether no part is missing between the dots; an op outside all modules has no address."""
-    address, path = found["address"], found["path"]
-    outside = found["name"] is not None or (not address and found["op"] is not None)
+def _is_whole(match: re.Match[str]) -> bool:
+    """Whether no part between the dots is empty; an op outside all modules has no address."""
+    address, path = match["address"], match["path"]
+    outside = match["name"] is not None or (not address and match["op"] is not None)
     return (outside or _is_dotted(address)) and (not path or all(path.split(".")))
 
 
 def _is_dotted(address: str) -> bool:
-    """Whether an address is the root, or parts with a dot between each two."""
+    """Whether an address is the root or dot-separated parts, none of them empty."""
     return address == ROOT or all(address.split("."))
 
 
-def _fault(text: str) -> str:
-    """What most likely is wrong with a text that is no site."""
+def _mistake(text: str) -> str:
+    """The most likely mistake in a text that is not a site."""
     if not text or text[0] in "@:#":
         return f"it names no module; the root is {ROOT + text!r}"
     address = re.split("[/@:#$]", text)[0]
@@ -174,27 +174,27 @@ def _fault(text: str) -> str:
         return f"the path {path[1]!r} has an empty part"
     side = re.search(r"@(?!(?:in|out)(?:[.:#]|$))([^.:#/]*)", text)
     if side:
-        return f"behind '@' stands 'in' or 'out', not {side[1]!r}"
+        return f"'@' must be followed by 'in' or 'out', not {side[1]!r}"
     if "$" in text[1:]:
-        return "'$' begins the name of a tensor and nothing else"
+        return "'$' is allowed only at the start, before the name of a tensor"
     for sign, what in ((":", "pass"), ("#", "unit")):
         number = re.search(rf"{sign}([^/@:#]*)", text)
         if number and not re.fullmatch("[0-9]+", number[1]):
-            return f"behind {sign!r} stands the number of a {what}, not {number[1]!r}"
+            return f"{sign!r} must be followed by the number of a {what}, not {number[1]!r}"
     ordinal = re.search(r"/[^./@:#]+\.([^/@:#]*)", text)
     if ordinal and not re.fullmatch("[0-9]+", ordinal[1]):
-        return f"behind the name of an op stands its ordinal, not {ordinal[1]!r}"
-    return "its parts stand in another order, or twice"
+        return f"the name of an op must be followed by its ordinal, not {ordinal[1]!r}"
+    return "its parts are in the wrong order or repeated"
 
 
 @lru_cache(maxsize=4096)
 def _glob(pattern: str) -> re.Pattern[str]:
-    """A regular expression for a dotted pattern; `**` may also stand for no part at all."""
+    """Compiles a dotted pattern to a regular expression; `**` also matches zero parts."""
     parts = pattern.split(".")
     if set(parts) == {"**"}:
-        return re.compile(r".*", re.DOTALL)  # the root and the world outside all modules included
+        return re.compile(r".*", re.DOTALL)  # also matches the root, and ops outside all modules
     out = ""
-    begun = False  # whether a part stands before, so that the next needs a dot
+    begun = False  # whether a part precedes, so that the next one needs a dot
     for part in parts:
         if part == "**":
             out += r"(?:\.[^.]+)*" if begun else r"(?:[^.]+\.)*"
@@ -207,13 +207,13 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1 << 16)
 def split_pass(text: str) -> tuple[str, int]:
-    """The name of a recorded tensor without its pass, and the pass; 1 where none is written.
+    """Splits the name of a recorded tensor into its site and its pass, which is 1 if not given.
 
     >>> split_pass("cell@out.1:2"), split_pass("cell"), split_pass("no: site")
     (('cell@out.1', 2), ('cell', 1), ('no: site', 1))
     """
     name, colon, number = text.rpartition(":")
-    # More digits than these count no passes: whoever wrote them means something else.
+    # A pass number has at most nine digits: longer ones are part of the name.
     if not colon or not re.fullmatch("[0-9]{1,9}", number):
         return text, 1
     try:
@@ -221,16 +221,3 @@ def split_pass(text: str) -> tuple[str, int]:
     except SiteSyntaxError:
         return text, 1
     return (text, 1) if pass_ is None else (name, pass_)
-
-
-def nearest(asked: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The names most like the one asked for, for error messages.
-
-    >>> nearest("h.*.mpl", ["h.0.mlp", "h.1.mlp", "lm_head"])
-    ['h.1.mlp', 'h.0.mlp']
-    """
-    names = list(dict.fromkeys(known))
-    close = get_close_matches(asked, names, n=limit, cutoff=0.5)
-    if not close:
-        close = [name for name in names if asked.strip("*").lower() in name.lower()][:limit]
-    return close

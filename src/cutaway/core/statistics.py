@@ -1,8 +1,8 @@
-"""The table of statistics: what the recorder computes, and how views, command line and page name and draw it.
+"""Table of the recorded statistics: name, title, scale and how each one is compared.
 
-To add a statistic, add one line to `STATISTICS` and fill its column in every backend that computes it:
-`recording/cpu.py`, `recording/device.py` and `recording/kernels.py` (Triton). Everything else reads this table; the
-web page does so through `web/src/lib/wire.ts`, which `python -m tests.wire` writes from it.
+To add a statistic, add one line to `_TABLE` and fill its column in every backend that computes it: `cpu.py`,
+`device.py` and `triton_kernels.py` in `recording/statistics/`. Everything else reads this table; the viewer reads it
+through `web/src/lib/wire.ts`, which `python -m tests.wire` generates from it.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ StatisticScale = Literal["linear", "log"]
 StatisticPart = Literal["number", "quantile", "histogram"]
 
 N_SAMPLED: Final = 1024
-"""The most elements of a tensor that quantiles and histogram are taken of."""
+"""At most this many elements of a tensor are sampled for quantiles and the histogram."""
 N_BINS: Final = 16
 """Bins of the recorded histogram, of equal width from `low` to `high`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One number that sums up a tensor at a step, and how it is read."""
+    """One number that summarizes a tensor at a step, with how to display and compare it."""
 
     name: str
     title: str
-    """As labels show it."""
+    """The name shown in labels."""
     about: str
-    """What it is, as a phrase without a verb."""
+    """A short definition, as a noun phrase."""
     tier: StatisticTier
-    """What records it: the level "core" or "full", the option `spectral_norm=True`; "group": units or samples only."""
+    """What records it: the level "core" or "full", or `spectral_norm=True`; "group": only per unit or per sample."""
     unit: StatisticUnit = "value"
-    """What it is measured in: the tensor's own unit, a number of elements, a share of 1, or 0 and 1."""
+    """Unit of measurement: that of the tensor, a number of elements, a fraction of 1, or a flag (0 or 1)."""
     scale: StatisticScale = "linear"
-    """Whether it spans powers of ten, so that axes are logarithmic and z-scores are those of its logarithm."""
+    """The scale of axes; "log" if it spans orders of magnitude, so that z-scores use its logarithm, too."""
     is_signed: bool = True
     """Whether it can be negative."""
     is_comparable: bool = False
-    """Whether it can be compared with that of another tensor: not if it depends on the number of elements."""
+    """Whether it can be compared between tensors; not if it depends on the number of elements."""
     is_tracked: bool = True
-    """Whether it can be compared with that of the same tensor at earlier steps."""
+    """Whether it can be compared with earlier steps of the same tensor."""
     is_size: bool = False
-    """Whether it tells how large the values are; the first one recorded is the one a page shows at first."""
+    """Whether it measures the magnitude of the values; pages show the first recorded one by default."""
     is_fault: bool = False
-    """Whether anything above 0 is a fault."""
+    """Whether any value above 0 is a problem."""
     part: StatisticPart = "number"
-    """Whether it is read by itself, or as one of the quantiles, or as a piece of the histogram."""
+    """Whether it is a number of its own, one of the quantiles, or a part of the histogram."""
     undefined: str = ""
-    """Which tensors have none, so that NaN of finite elements is no fault: "a tensor that …"; "" if all have it."""
+    """Tensors without this statistic ("a tensor that …"), for which NaN is no problem; "" if all tensors have it."""
 
 
 def _size(name: str, title: str, about: str, tier: StatisticTier = "core") -> Statistic:
-    """One that says how large or how spread values are, whatever the shape of the tensor."""
+    """A statistic of magnitude or spread that does not depend on the number of elements."""
     return Statistic(name, title, about, tier, scale="log", is_signed=False, is_comparable=True)
 
 
@@ -83,7 +83,7 @@ _COUNT: Final = Statistic(
     is_tracked=False,
 )
 
-# The order is that in which statistics are recorded and shown.
+# Statistics are recorded and shown in this order.
 _TABLE: Final = (
     Statistic("mean", "mean", "mean over all elements", "core"),
     replace(_size("abs_mean", "abs mean", "mean of the magnitudes"), is_size=True),
@@ -114,7 +114,7 @@ _TABLE: Final = (
 STATISTICS: Final = {statistic.name: statistic for statistic in _TABLE}
 """All statistics by name, in the order in which they are recorded and shown."""
 UNKNOWN: Final = Statistic("", "", "", "core")
-"""What holds of a statistic that is not in the table: a program may write its own."""
+"""Defaults for a statistic that is not in the table: programs may record their own."""
 PER_UNIT: Final = ("mean", "std", "min", "max", "zero_share")
 """The rows of the recorded array "unit": statistics of each unit."""
 PER_SAMPLE: Final = ("mean", "abs_mean", "std", "abs_max")
@@ -122,7 +122,7 @@ PER_SAMPLE: Final = ("mean", "abs_mean", "std", "abs_max")
 
 
 def statistic(name: str) -> Statistic:
-    """A statistic by its name; one that is not in the table is called by its name.
+    """Looks up a statistic by name; one that is not in the table gets its name as its title.
 
     >>> statistic("p50").title, statistic("kurtosis_4").title
     ('median', 'kurtosis 4')
@@ -130,19 +130,19 @@ def statistic(name: str) -> Statistic:
     return STATISTICS.get(name) or replace(UNKNOWN, name=name, title=name.replace("_", " "))
 
 
-def recorded(*tiers: StatisticTier) -> tuple[str, ...]:
-    """The names of what is recorded of these tiers.
+def names_in_tiers(*tiers: StatisticTier) -> tuple[str, ...]:
+    """Names of the statistics in these tiers.
 
-    >>> recorded("full", "spectral_norm")
+    >>> names_in_tiers("full", "spectral_norm")
     ('zeros', 'nans', 'infs', 'spectral_norm')
     """
     return tuple(each.name for each in _TABLE if each.tier in tiers)
 
 
-def size_of(names: Iterable[str]) -> str | None:
-    """The one among these that tells how large values are; None if none does.
+def magnitude_statistic(names: Iterable[str]) -> str | None:
+    """The first of these statistics that measures magnitude; None if there is none.
 
-    >>> size_of(["norm", "std", "mean"])
+    >>> magnitude_statistic(["norm", "std", "mean"])
     'std'
     """
     given = set(names)

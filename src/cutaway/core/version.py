@@ -1,4 +1,4 @@
-"""The version of the package, where every layer can see it."""
+"""The version of the package."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Robust z-scores: how many median absolute deviations (MAD) a statistic is from what is usual.
+"""Robust z-scores: distance from the median in units of the median absolute deviation (MAD).
 
-This is the only place where they are computed. A number is compared with two groups: the same tensor at earlier steps
-of the same kind, and the other tensors of its role at the same step (`peer_group`).
+All z-scores are computed here. A number is compared with two groups: the same tensor at earlier steps of the same
+kind, and the other tensors of its role at the same step (`peer_group`).
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from cutaway.core.statistics import statistic
 
 Floats = NDArray[np.float64]
 
-FEWEST: Final = 5
-"""Fewer numbers than this do not tell what is usual."""
+MIN_REFERENCES: Final = 5
+"""A z-score needs at least this many reference values."""
 FAR: Final = 5
-"""From this z-score on, a number stands out."""
+"""Numbers with at least this z-score (in magnitude) are outliers."""
 LARGEST: Final = 99
-"""Larger z-scores are cut off."""
-_SINGULAR: Final = ("input", "target", "loss")
-"""Roles whose tensors have no peers: token numbers beside images, one loss beside another."""
+"""Larger z-scores are clipped."""
+_ROLES_WITHOUT_PEERS: Final = ("input", "target", "loss")
+"""Roles whose tensors have no peers: token ids cannot be compared with images, nor one loss with another."""
 _MAD_TO_STD: Final = 1.4826
-"""Times the MAD, this is the standard deviation of a normal distribution."""
-_LEAST_DECADES: Final = 0.01
-_LEAST_SHARE: Final = 0.001
+"""MAD × this factor is the standard deviation of a normal distribution."""
+_MIN_SPREAD_LOG10: Final = 0.01
+_MIN_RELATIVE_SPREAD: Final = 0.001
 _TINY: Final = 1e-30
-_FEW_MORE: Final = 8
-"""The MAD of `n` numbers is taken `1 + 8 / n` times: a few may lie close together by chance."""
+_SMALL_SAMPLE_WIDENING: Final = 8
+"""The MAD of `n` numbers is multiplied by `1 + 8 / n`: a few numbers may be close together by chance."""
 
 
 def peer_group(role: str, of: str) -> Hashable | None:
-    """The group of a tensor among those of its step: the same role, and the same of value, gradient, update.
+    """The group a tensor is compared with at its step: the same role and the same kind (value, gradient, update).
 
-    None for inputs, targets and losses, which are compared with nothing but their own past.
+    None for inputs, targets and losses, which are compared only with their own earlier steps.
 
     >>> peer_group("parameter", "grad") == peer_group("parameter", "grad") != peer_group("value", "grad")
     True
     """
-    return None if role in _SINGULAR else (role, of)
+    return None if role in _ROLES_WITHOUT_PEERS else (role, of)
 
 
 def robust_z(values: NDArray[Any], references: NDArray[Any], statistics: Sequence[str]) -> tuple[Floats, Floats]:
-    """The z-score of each value among its references, and how many finite references there were.
+    """The z-score of each value relative to its references, and the number of finite references.
 
     With `m` the median of the finite references and `d` the median of their distances from `m`:
 
         z = (x - m) / max(1.4826 d (1 + 8 / n), e),  cut off at ±99
 
-    where `n` counts the finite references and `e = 0.001 |m|` (or the smallest number, if `m` is 0). Of statistics with
-    a logarithmic scale (`std`, `norm`, …) `x` and the references are taken as their base-10 logarithms, a zero as
-    1e-30, and `e = 0.01`. NaN where the value is not finite, or fewer than five references are.
+    where `n` is the number of finite references and `e = 0.001 |m|` (or the smallest float, if `m` is 0). Statistics
+    with a logarithmic scale (`std`, `norm`, …) use base-10 logarithms of `x` and of the references, 1e-30 for zeros,
+    and `e = 0.01`. NaN if the value is not finite, or if fewer than five references are.
 
     >>> z, n = robust_z(np.array([100.0]), np.array([[1], [1.1], [0.9], [1], [1.05], [0.95]]), ("std",))
     >>> bool(z[0] > 10), n
@@ -71,25 +71,27 @@ def robust_z(values: NDArray[Any], references: NDArray[Any], statistics: Sequenc
         them[~np.isfinite(them)] = np.nan
         n = np.isfinite(them).sum(axis=0).astype(np.float64)
         median = _medians(them)
-        spread = _MAD_TO_STD * _medians(np.abs(them - median)) * (1 + _FEW_MORE / np.maximum(n, 1))
-        least = np.where(is_log, _LEAST_DECADES, np.maximum(_LEAST_SHARE * np.abs(median), np.finfo(np.float64).tiny))
+        spread = _MAD_TO_STD * _medians(np.abs(them - median)) * (1 + _SMALL_SAMPLE_WIDENING / np.maximum(n, 1))
+        least = np.where(
+            is_log, _MIN_SPREAD_LOG10, np.maximum(_MIN_RELATIVE_SPREAD * np.abs(median), np.finfo(np.float64).tiny)
+        )
         z: Floats = np.clip((x - median) / np.maximum(spread, least), -LARGEST, LARGEST)
-        z[(n < FEWEST) | ~np.isfinite(x)] = np.nan
+        z[(n < MIN_REFERENCES) | ~np.isfinite(x)] = np.nan
     return z, n
 
 
 def z_among_peers(
     matrix: NDArray[Any], groups: Sequence[Hashable | None], statistics: Sequence[str]
 ) -> tuple[Floats, Floats]:
-    """The z-score of every statistic of every tensor of a step among its group, and how many others there were.
+    """The z-score of every statistic of every tensor of a step within its group, and the number of other tensors.
 
-    The tensor itself counts as one of its group: a median does not follow one number, and so every group is sorted
-    once and not once for each of its tensors. NaN of statistics that cannot be compared between tensors, and where
-    fewer than five others are finite.
+    The tensor itself is part of its group: one number hardly moves a median, and each group is sorted once instead of
+    once per tensor. NaN for statistics that cannot be compared between tensors, and where fewer than five others are
+    finite.
 
     Args:
         matrix: `[tensor, statistic]`.
-        groups: of each tensor, what `peer_group` gives.
+        groups: the `peer_group` of each tensor.
     """
     z = np.full(matrix.shape, np.nan)
     n_others = np.zeros(matrix.shape)
@@ -102,25 +104,25 @@ def z_among_peers(
     for numbers in members.values():
         chosen = np.ix_(numbers, columns)
         values = matrix[chosen]
-        found, n = robust_z(values, values, names)
+        scores, n = robust_z(values, values, names)
         others = np.maximum(n - np.isfinite(values), 0)
-        z[chosen] = np.where(others < FEWEST, np.nan, found)
+        z[chosen] = np.where(others < MIN_REFERENCES, np.nan, scores)
         n_others[chosen] = others
     return z, n_others
 
 
 def _decades(values: Floats) -> Floats:
-    found: Floats = np.log10(np.where(values == 0, _TINY, np.abs(values)))
-    return found
+    decades: Floats = np.log10(np.where(values == 0, _TINY, np.abs(values)))
+    return decades
 
 
 def _medians(columns: Floats) -> Floats:
-    """The median of each column, NaN left out; without the warnings of `np.nanmedian`, and faster."""
+    """The median of each column, ignoring NaN; faster than `np.nanmedian` and without its warnings."""
     if not len(columns):
         return np.full(columns.shape[1], np.nan)
     ordered = np.sort(columns, axis=0)  # NaN comes last
     n = np.isfinite(ordered).sum(axis=0)
     at = np.arange(columns.shape[1])
     low, high = ordered[np.maximum(n - 1, 0) // 2, at], ordered[np.minimum(n // 2, len(columns) - 1), at]
-    found: Floats = np.where(n > 0, low / 2 + high / 2, np.nan)
-    return found
+    medians: Floats = np.where(n > 0, low / 2 + high / 2, np.nan)
+    return medians

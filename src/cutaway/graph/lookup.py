@@ -1,4 +1,4 @@
-"""From a name to the ops it means."""
+"""Looks up ops by site, pattern or label."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cutaway.core.errors import AmbiguousSiteError, SiteError, SiteSyntaxError
-from cutaway.core.sites import Site, nearest
-from cutaway.core.trees import escape
-from cutaway.graph.naming import Namer, kind_of
-from cutaway.graph.nodes import CONSTANT, OP, PARAMETER
+from cutaway.core.formatting import nearest
+from cutaway.core.pytree import escape
+from cutaway.core.sites import Site
+from cutaway.graph.analysis.passes import Passes
+from cutaway.graph.labels import Namer, kind_of
 from cutaway.graph.op import Op
-from cutaway.graph.passes import Passes
+from cutaway.graph.tables import CONSTANT, OP, PARAMETER
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
@@ -23,43 +24,43 @@ _MOST_LISTED = 8
 
 
 def find(trace: Trace, key: str) -> Op:
-    """The one op that a name means; an error that helps where it means none or several."""
-    found = match(trace, key)
-    one = found[0] if len(found) == 1 else _as_passes(trace, key, found)
-    if one is not None:
-        return _with_unit(one, key)
-    if found:
+    """The op that a name refers to; raises an error with suggestions if there is none or several."""
+    ops = match(trace, key)
+    op = ops[0] if len(ops) == 1 else _as_passes(trace, key, ops)
+    if op is not None:
+        return _with_unit(op, key)
+    if ops:
         raise AmbiguousSiteError(
-            f"{key!r} fits {len(found)} tensors of this trace of {trace.model_name}: {_listed(trace, key, found)}. "
+            f"{key!r} fits {len(ops)} tensors of this trace of {trace.model_name}: {_choices(trace, key, ops)}. "
             f"Ask for one of them, or for all with trace.match({key!r})."
         )
-    raise SiteError(_nothing_found(trace, key))
+    raise SiteError(_not_found_message(trace, key))
 
 
-def _listed(trace: Trace, key: str, found: list[Op]) -> str:
-    """How to ask for each of several; the results of a module that ran often are listed once, for all its passes."""
+def _choices(trace: Trace, key: str, ops: list[Op]) -> str:
+    """The unambiguous names of several ops; the outputs of a module that ran often are listed once for all passes."""
     if key in trace.modules:
         places = [here for _, here in index_of(trace).at(Site.parse(key)) if here is not None]
         parts = Counter(str(replace(here, pass_=None)) for here in places)
         if 1 < len(parts) <= _MOST_LISTED and min(parts.values()) > 1:
             return f"{', '.join(map(repr, parts))}, each in several passes"
-    names = [_written_out(trace, key, op) for op in found[:_MOST_LISTED]]
-    more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+    names = [_unambiguous_name(trace, key, op) for op in ops[:_MOST_LISTED]]  # slow: not for all
+    more = f" and {len(ops) - _MOST_LISTED} more" if len(ops) > _MOST_LISTED else ""
     return f"{', '.join(map(repr, names))}{more}"
 
 
 def match(trace: Trace, key: str) -> list[Op]:
-    """Every op that a name covers, in order: an address first, a label if no address fits."""
+    """Every op that a name matches, in order: as an address, or as a label if no address matches."""
     try:
         site = Site.parse(key)
     except SiteSyntaxError:
-        found = index_of(trace).labelled(key)
+        found = index_of(trace).labeled(key)
         if found:
             return [Op(trace, node) for node in found]
         raise
     index = index_of(trace)
     nodes = dict.fromkeys(node for node, _ in index.at(site))
-    found = [*nodes] or index.labelled(str(site.without_unit())) or index.in_loop(site)
+    found = [*nodes] or index.labeled(str(site.without_unit())) or index.in_loop(site)
     kinds = trace.tables.nodes.kind
     return [
         Op(trace, node, site.unit, str(site.address) if site.unit is not None and kinds[node] == PARAMETER else "")
@@ -68,7 +69,7 @@ def match(trace: Trace, key: str) -> list[Op]:
 
 
 def _as_passes(trace: Trace, key: str, found: list[Op]) -> Op | None:
-    """What several tensors are together: the passes of one op, or of a module that returns one tensor."""
+    """Several tensors as the passes of one op, or of a module that returns one tensor; None if they are not."""
     try:
         site = Site.parse(key)
     except SiteSyntaxError:
@@ -86,16 +87,16 @@ def _as_passes(trace: Trace, key: str, found: list[Op]) -> Op | None:
 
 
 def index_of(trace: Trace) -> Index:
-    """The index of a trace, made when the first name is looked up."""
+    """The index of a trace, built on the first lookup."""
     found = trace.__dict__.get("_index")
     if found is None:
-        trace.tables  # noqa: B018  (an open trace says so here)
+        trace.tables  # noqa: B018  (raises OpenTraceError for an open trace)
         found = trace.__dict__["_index"] = Index(trace)
     return found
 
 
 class Index:
-    """Where in a trace each name leads: the modules, their ops, the sources and the labels, each by a dict."""
+    """Dicts from names to nodes: of modules, their ops, sources and labels."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -103,7 +104,7 @@ class Index:
 
     @cached_property
     def calls(self) -> dict[str, list[int]]:
-        """Address of a module, each of several → its calls."""
+        """Each address of a module → its calls."""
         found: dict[str, list[int]] = {}
         for module in self._trace.tables.modules:
             for address in module.addresses:
@@ -112,7 +113,7 @@ class Index:
 
     @cached_property
     def sources(self) -> dict[str, int]:
-        """Address of a parameter or buffer, each of several → its node; -1 if nothing read it."""
+        """Each address of a parameter or buffer → its node; -1 if nothing read it."""
         return {address: row.node for row in self._trace.tables.parameters for address in row.addresses}
 
     @cached_property
@@ -123,7 +124,7 @@ class Index:
 
     @cached_property
     def ops(self) -> dict[str, dict[str, list[int]]]:
-        """First address of a module → kind of op → nodes in order, also those that lead nowhere: they count."""
+        """First address of a module → kind of op → nodes in order, including orphans, which count for ordinals."""
         nodes, addresses = self._trace.tables.nodes, self.call_addresses
         found: dict[str, dict[str, list[int]]] = {}
         for node, name in enumerate(nodes.name):
@@ -137,7 +138,7 @@ class Index:
 
     @cached_property
     def listed(self) -> set[int]:
-        """The ops that do not lead nowhere."""
+        """The ops that are not orphans."""
         return set(self._trace.op_nodes)
 
     @cached_property
@@ -154,7 +155,7 @@ class Index:
 
     @cached_property
     def squashed_kinds(self) -> dict[str, list[str]]:
-        """The kinds as TorchLens spells them: `maxpool2d` for `max_pool2d`."""
+        """Kinds without underscores, as TorchLens spells them: `maxpool2d` for `max_pool2d`."""
         found: dict[str, list[str]] = {}
         for kind in self.kinds:
             found.setdefault(kind.replace("_", ""), []).append(kind)
@@ -175,8 +176,8 @@ class Index:
     def first_addresses(self) -> dict[str, str]:
         return {address: first for first, all_ in self.addresses.items() for address in all_}
 
-    def labelled(self, text: str) -> list[int]:
-        """The nodes that a label means; with a pass, that run of the same op, or the same place in that pass."""
+    def labeled(self, text: str) -> list[int]:
+        """The nodes of a label; with a pass, that pass of the same op or of the same site."""
         label, colon, pass_ = text.partition(":")
         nodes = self._numbered(label)
         if not colon:
@@ -193,7 +194,7 @@ class Index:
         return [node for node in there if node in self.listed and columns.path[node] == columns.path[nodes[0]]]
 
     def in_loop(self, site: Site) -> list[int]:
-        """The pass of one recurrent op, where the passes are several ops of one module call: `./tanh:3`."""
+        """A pass of a recurrent op whose passes are several ops of one module call: `./tanh:3`."""
         if site.pass_ is None or site.op is None or site.is_pattern:
             return []
         nodes = [node for node, _ in self.at(replace(site, pass_=None))]
@@ -202,7 +203,7 @@ class Index:
         return [*passes[site.pass_ - 1 : site.pass_]] if is_one and len(passes) > 1 else []
 
     def _numbered(self, label: str) -> list[int]:
-        """The ops of a label with position (`relu_3_6`) or without (`relu_3`)."""
+        """The ops of a label with (`relu_3_6`) or without (`relu_3`) a position."""
         head, _, last = label.rpartition("_")
         kind, _, n = head.rpartition("_")
         nodes = self._trace.op_nodes
@@ -217,7 +218,7 @@ class Index:
         return [self.kinds[each][int(n) - 1] for each in kinds if 0 < int(n) <= len(self.kinds[each])]
 
     def at(self, site: Site) -> list[tuple[int, Site | None]]:
-        """The nodes a site covers, in order; where it was a module or source that was named, how."""
+        """The nodes that a site matches, in order, each with its exact site if it names a module or source."""
         if site.name is not None:
             named = self._trace.tables.named.items()
             return [(node, None) for name, node in named if site.name in (name, escape(name))]
@@ -248,7 +249,7 @@ class Index:
                 yield node, Site(address=address)
 
     def _constants_at(self, site: Site) -> list[tuple[int, Site | None]]:
-        """A constant is named like an op of the module that first used it."""
+        """The constant of this site; a constant is named like an op of the module that used it first."""
         kinds, wanted = self._trace.tables.nodes.kind, site.without_unit()
         if CONSTANT not in (site.op or ""):
             return []
@@ -271,7 +272,7 @@ class Index:
         return [(node, None) for node in sorted(found)]
 
     def _modules_covered(self, site: Site) -> list[str]:
-        """The first addresses of the modules that a site covers under any of their addresses."""
+        """The first addresses of the modules that a site matches under any of their addresses."""
         if "*" not in site.address:
             first = self.first_addresses.get(site.address, site.address)
             return [first] if first in self.ops else []
@@ -281,7 +282,7 @@ class Index:
         ]  # fmt: skip
 
     def _chosen(self, site: Site, address: str, kind: str) -> Iterable[int]:
-        """The ops of one kind in one module that fit ordinal and pass."""
+        """The ops of one kind in one module that match ordinal and pass."""
         if site.ordinal is None and site.pass_ is None:
             return self.ops[address][kind]
         places = self._places_of(address, kind)
@@ -309,7 +310,7 @@ class Index:
 
 
 def _by_kind(by_name: dict[str, list[int]]) -> dict[str, list[int]]:
-    """`relu` and `relu_` are one kind."""
+    """Merge names of one kind, such as `relu` and `relu_`."""
     found: dict[str, list[int]] = {}
     for name, nodes in by_name.items():
         found.setdefault(kind_of(name), []).extend(nodes)
@@ -317,7 +318,7 @@ def _by_kind(by_name: dict[str, list[int]]) -> dict[str, list[int]]:
 
 
 def _with_unit(op: Op, key: str) -> Op:
-    """The op itself, if it has the unit that was asked for."""
+    """The op, after checking that it has the requested unit."""
     if op.unit is None:
         return op
     whole = Op(op.trace, op.node).site
@@ -327,8 +328,8 @@ def _with_unit(op: Op, key: str) -> Op:
     raise SiteError(f"{key!r} asks for unit {op.unit}, and {whole!r} has {n_units} units: #0 to #{n_units - 1}.")
 
 
-def _written_out(trace: Trace, key: str, op: Op) -> str:
-    """How to ask for exactly this one of the several that a name fits."""
+def _unambiguous_name(trace: Trace, key: str, op: Op) -> str:
+    """A name for exactly this one of several ops that match."""
     index = index_of(trace)
     try:
         site = Site.parse(key)
@@ -345,8 +346,8 @@ def _written_out(trace: Trace, key: str, op: Op) -> str:
     return str(replace(here, side=None if plain else here.side, pass_=here.pass_ if several else None, unit=op.unit))
 
 
-def _nothing_found(trace: Trace, key: str) -> str:
-    """Why a name means nothing here, as exactly as can be said."""
+def _not_found_message(trace: Trace, key: str) -> str:
+    """Why a name matches nothing, as precisely as possible."""
     where = f"in this trace of {trace.model_name}"
     try:
         site = Site.parse(key)
@@ -355,7 +356,7 @@ def _nothing_found(trace: Trace, key: str) -> str:
     index = index_of(trace)
     if site.op is not None and site.address in trace.modules:
         kinds = index.ops.get(index.first_addresses.get(site.address, ""), {})
-        executed = ", ".join(_counted(kind, nodes) for kind, nodes in kinds.items()) or "no ops of its own"
+        executed = ", ".join(_counted(kind, nodes) for kind, nodes in kinds.items()) or "no direct ops"
         return f"no site matches {key!r} {where}: module {site.address!r} executed {executed}."
     if site.op is None and site.address in trace.modules:
         return _about_module(trace, site, key)

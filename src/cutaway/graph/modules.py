@@ -1,13 +1,13 @@
-"""Modules and their calls, as a trace saw them."""
+"""Modules and their calls in a trace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutaway.graph.nodes import CallRow, ModuleRow
+from cutaway.graph.control_flow.source import Source, source_of
 from cutaway.graph.op import Op
-from cutaway.graph.source import Source, source_of
+from cutaway.graph.tables import CallRow, ModuleRow
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ParameterCount:
-    """How many parameters there are, and what they weigh."""
+    """Number and size of parameters."""
 
     trainable: int
     frozen: int
@@ -39,12 +39,12 @@ class Module:
 
     @property
     def address(self) -> str:
-        """Where it is found in the model: `encoder.2.attn`; the root is `.`."""
+        """Its path in the model: `encoder.2.attn`; the root is `.`."""
         return self._row.addresses[0]
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """All places at which it is found; the first is its name."""
+        """All its addresses; the first is its name."""
         return self._row.addresses
 
     @property
@@ -53,7 +53,7 @@ class Module:
 
     @property
     def calls(self) -> tuple[ModuleCall, ...]:
-        """Every run of its forward, in order."""
+        """Every call of its forward, in order."""
         return tuple(ModuleCall(self.trace, call) for call in self._row.calls)
 
     @property
@@ -62,12 +62,12 @@ class Module:
 
     @property
     def own(self) -> ParameterCount:
-        """Parameters that belong to it directly."""
+        """Its direct parameters."""
         return self.trace.count_parameters(self._row.parameters)
 
     @property
     def total(self) -> ParameterCount:
-        """Parameters of it and all modules below it, each counted once."""
+        """Parameters of the module and all modules inside it, each counted once."""
         found: dict[int, None] = {}
         stack, seen = [self.row], set()
         while stack:
@@ -85,7 +85,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleCall:
-    """One run of a module's forward."""
+    """One call of a module's forward."""
 
     trace: Trace
     number: int
@@ -102,7 +102,7 @@ class ModuleCall:
 
     @property
     def module(self) -> Module:
-        """What was called."""
+        """The module that was called."""
         return Module(self.trace, self._row.module)
 
     @property
@@ -115,7 +115,7 @@ class ModuleCall:
 
     @property
     def pass_(self) -> int:
-        """Which run of this module it was, from 1."""
+        """The pass of the module, from 1."""
         return self._row.pass_
 
     @property
@@ -133,7 +133,7 @@ class ModuleCall:
 
     @property
     def parent(self) -> ModuleCall | None:
-        """The call from which it was made."""
+        """The module call that made this call; None for the outermost."""
         parent = self._row.parent
         return ModuleCall(self.trace, parent) if parent else None
 
@@ -145,22 +145,22 @@ class ModuleCall:
 
     @property
     def inputs(self) -> dict[str, Op]:
-        """The tensors handed to it, by their path among its arguments."""
+        """The input tensors, by their path in the arguments."""
         return {path: Op(self.trace, node) for path, node in self._row.inputs}
 
     @property
     def outputs(self) -> dict[str, Op]:
-        """The tensors it returned, by their path; "" for a single one."""
+        """The output tensors, by their path; "" for a single one."""
         return {path: Op(self.trace, node) for path, node in self._row.outputs}
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """The operations executed directly in it."""
+        """The ops that ran directly in it."""
         return tuple(Op(self.trace, node) for node in self.trace.ops_by_call.get(self.number, ()))
 
     @property
     def seconds(self) -> float:
-        """Time from entering to leaving, calls made from it included."""
+        """Time from entering to leaving, including inner calls."""
         return self._row.seconds
 
     @property

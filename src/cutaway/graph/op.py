@@ -1,4 +1,4 @@
-"""One operation of a trace: a light view on a row of its columns."""
+"""One op of a trace: a lightweight view of a row of its columns."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import NotSavedError, StaleValueError
+from cutaway.core.pytree import leaves, replace
 from cutaway.core.sites import Site
-from cutaway.core.trees import leaves, replace
 from cutaway.core.units.layout import UnitLayout
-from cutaway.graph.costs import flops_of
-from cutaway.graph.nodes import (
+from cutaway.graph.analysis.flops import flops_of
+from cutaway.graph.control_flow.source import Source, users_line
+from cutaway.graph.tables import (
     ALIAS,
     BUFFER,
     CONSTANT,
@@ -22,17 +23,16 @@ from cutaway.graph.nodes import (
     PARAMETER,
     Unsaved,
 )
-from cutaway.graph.source import Source, users_line
 
 if TYPE_CHECKING:
-    from cutaway.graph.conditionals import Conditional
+    from cutaway.graph.control_flow.conditionals import Conditional
     from cutaway.graph.modules import ModuleCall
     from cutaway.graph.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A tensor that was handed to an op, and as which argument."""
+    """A tensor argument of an op."""
 
     parent: Op
     argument: str
@@ -41,16 +41,16 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
-    """One tensor that came into being: the result of an operation, or a source such as an input.
+    """One tensor of the graph: the result of an operation, or a source such as an input.
 
-    Operations with several results are several ops that share a call and differ in `output_path`.
+    An operation with several results has several ops, which share a call and differ in `output_path`.
     """
 
     trace: Trace
     node: int
     unit: int | None = None
     address: str = ""
-    """Of a tied parameter: the address by which it was asked for, which decides what its units are."""
+    """For a tied parameter, the address by which it was looked up, which decides its units."""
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -69,13 +69,13 @@ class Op:
 
     @property
     def site(self) -> str:
-        """Its address as short as it is unique: `encoder.2.attn/softmax`."""
+        """Its shortest unique site: `encoder.2.attn/softmax`."""
         site = self.trace.names.site(self.node)
         return str(site) if self.unit is None else f"{site}#{self.unit}"
 
     @property
     def full_site(self) -> Site:
-        """Its address with ordinal and pass written out; the same in every trace of the same computation."""
+        """Its site with explicit ordinal and pass; the same in every trace of the same computation."""
         return self.trace.names.full_site(self.node)
 
     @property
@@ -90,23 +90,23 @@ class Op:
 
     @property
     def callable(self) -> Any:
-        """The function itself; None for sources, and in a trace that was read from disk."""
+        """The function object; None for sources, and in a trace that was loaded from disk."""
         event = self.trace.tables.nodes.event[self.node]
         return None if event is None else event[0]
 
     @property
     def position(self) -> int | None:
-        """Place among the operations in order of execution, from 0; None for sources."""
+        """Index among the ops in order of execution, from 0; None for sources."""
         return self.trace.names.position(self.node)
 
     @property
     def output_path(self) -> str:
-        """Place among the results of the call: "" for a single one, "0", "values"…"""
+        """Path among the results of the call: "" for a single one, "0", "values"…"""
         return self.trace.tables.nodes.path[self.node] if self.kind == OP else ""
 
     @property
     def output_index(self) -> int | None:
-        """Number among the tensors its call returned, from 0; None where it returned one."""
+        """Index among the tensors that its call returned, from 0; None if it returned one."""
         nodes = self.trace.tables.nodes
         event = nodes.event[self.node]
         if event is None or not nodes.path[self.node]:
@@ -118,36 +118,36 @@ class Op:
 
     @property
     def pass_(self) -> int:
-        """How many times this place had been reached, this time included."""
+        """How many times this site had been reached, including this time."""
         return self.full_site.pass_ or 1
 
     # recurrence
 
     @property
     def passes(self) -> tuple[Op, ...]:
-        """All runs of the same op in order, this one included; see `docs/recurrence.md` for what counts as the same."""
+        """All passes of the same op in order, including this one; `docs/recurrence.md` defines "the same op"."""
         return tuple(Op(self.trace, node, self.unit) for node in self.trace.rolled.nodes_of(self.node))
 
     @property
     def n_passes(self) -> int:
-        """How often it ran."""
+        """The number of its passes."""
         return len(self.trace.rolled.nodes_of(self.node))
 
     @property
     def loop_pass(self) -> int:
-        """Its number among its passes, from 1."""
+        """Its index among its passes, from 1."""
         return self.trace.rolled.number_of(self.node)
 
     @property
     def rolled(self) -> Op:
-        """All its passes as one op, a `Passes`; the op itself if it ran once."""
+        """All its passes as one `Passes`; the op itself if it ran once."""
         return self.trace.rolled.of(self.node, self.unit)
 
     # the graph
 
     @property
     def parents(self) -> tuple[Op, ...]:
-        """The ops whose values it was computed from, each once, in the order of the arguments."""
+        """The ops it was computed from, each once, in the order of the arguments."""
         return tuple(Op(self.trace, node) for node in dict.fromkeys(self.trace.tables.nodes.parents[self.node]))
 
     @property
@@ -172,7 +172,7 @@ class Op:
 
     @property
     def siblings(self) -> tuple[Op, ...]:
-        """All results of the same call, this one included."""
+        """All results of the same call, including this one."""
         nodes = self.trace.tables.nodes
         event = nodes.event[self.node]
         if event is None:
@@ -186,12 +186,12 @@ class Op:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """The positional arguments, with an `Op` in the place of each tensor."""
+        """The positional arguments, with an `Op` instead of each tensor."""
         return self._arguments()[0]
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The keyword arguments, with an `Op` in the place of each tensor."""
+        """The keyword arguments, with an `Op` instead of each tensor."""
         return self._arguments()[1]
 
     def _arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -220,12 +220,12 @@ class Op:
 
     @property
     def module(self) -> ModuleCall | None:
-        """The module call in which it ran; for a constant from outside, that of its first user."""
+        """The module call in which it ran; for a constant, that of its first user."""
         return self.trace.call_of(self.node)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The Python composites it was opened from, outermost first: `("multi_head_attention_forward", "softmax")`."""
+        """The composite functions it ran in, outermost first: `("multi_head_attention_forward", "softmax")`."""
         event = self.trace.tables.nodes.event[self.node]
         return () if event is None else self.trace.group_names(event[5])
 
@@ -236,7 +236,7 @@ class Op:
 
     @property
     def distance_to_output(self) -> int | None:
-        """Length of the shortest path to an output; None if none is reached."""
+        """Length of the shortest path to an output; None if it leads to none."""
         return self.trace.distances.to_output[self.node]
 
     # conditionals
@@ -253,19 +253,19 @@ class Op:
 
     @property
     def is_branch(self) -> bool:
-        """Whether it served only to compute a decision: it lies on the branch of a conditional."""
+        """Whether it was computed only to decide a conditional."""
         return self.node in self.trace.conditionals.branch_nodes
 
     @property
     def arms(self) -> tuple[tuple[Conditional, str], ...]:
-        """The arms of tests in which it ran, the outermost first: `((conditional, "then"), …)`."""
+        """The branches of conditionals in which it ran, outermost first: `((conditional, "then"), …)`."""
         return self.trace.conditionals.around(self.node)
 
-    # what it is
+    # metadata
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of the value; None where it is a plain number or has no dense shape."""
+        """Shape of the value; None for a Python number or a tensor without a dense shape."""
         meta = self.trace.tables.nodes.meta_of(self.node)
         if meta is None or meta.shape is None or self.unit is None:
             return meta.shape if meta else None
@@ -273,19 +273,19 @@ class Op:
 
     @property
     def unit_layout(self) -> UnitLayout:
-        """Which dimensions of the value count units, samples and positions, decided from the graph.
+        """Which dimensions of the value count units, samples and positions, derived from the graph.
 
-        `unit_layout.n_units` says how many there are. Where the graph does not tell, it is marked as refused, and
-        asking for a unit raises `UnitError`.
+        `unit_layout.n_units` is the number of units. If the graph does not determine the layout, it is marked as
+        refused, and asking for a unit raises `UnitError`.
         """
         layout = self.trace.unit_layouts[self.node]
         if self.address:
             layout = self.trace.tied_unit_layouts.get((self.node, self.address), layout)
-        return UnitLayout.refused((), "it is no tensor with a dense shape") if layout is None else layout
+        return UnitLayout.refused((), "it is not a tensor with a dense shape") if layout is None else layout
 
     @property
     def dtype(self) -> str | None:
-        """`"float32"`, `"bfloat16"`…; for a number that left torch, its Python type."""
+        """`"float32"`, `"bfloat16"`…; for a Python number, its type."""
         meta = self.trace.tables.nodes.meta_of(self.node)
         if meta is not None:
             return meta.dtype
@@ -305,24 +305,24 @@ class Op:
 
     @property
     def seconds(self) -> float:
-        """Time spent in the call, as seen from Python: on a GPU, the time to launch it."""
+        """Time of the call, measured in Python: on a GPU, the time to launch the kernels."""
         event = self.trace.tables.nodes.event[self.node]
         return 0.0 if event is None else (event[9] - event[8]) * 1e-9
 
     @property
     def flops(self) -> int:
-        """Floating-point operations by torch's own convention: products of matrices only, a multiply-add is 2."""
-        known = self.trace.tables.known
-        return flops_of(self) if known is None else known.flops.get(self.node, 0)
+        """Floating-point operations by torch's convention: matrix products only, a multiply-add counts 2."""
+        stored = self.trace.tables.stored
+        return flops_of(self) if stored is None else stored.flops.get(self.node, 0)
 
     @property
     def source(self) -> Source | None:
-        """The line of the user's code that led to it: the innermost one outside torch."""
+        """The line of your code that called it: the innermost one outside torch."""
         return users_line(self.stack)
 
     @property
     def stack(self) -> tuple[Source, ...]:
-        """From the line that called it, outwards through composites and module calls."""
+        """The calling lines, innermost first, through composites and module calls."""
         return self.trace.stack_of(self.node)
 
     @property
@@ -332,34 +332,34 @@ class Op:
 
     @property
     def is_identity(self) -> bool:
-        """Whether it gave back the very tensor it was given (dropout in evaluation, a `.to` without effect)."""
+        """Whether it returned its input tensor unchanged (dropout in eval mode, a `.to` without effect)."""
         return bool(self.trace.tables.nodes.flags[self.node] & IDENTITY)
 
     @property
     def is_opaque(self) -> bool:
-        """Whether it stands for code that could not be opened."""
+        """Whether it stands for code that could not be traced into."""
         return bool(self.trace.tables.nodes.flags[self.node] & OPAQUE)
 
     @property
     def is_alias_write(self) -> bool:
-        """Whether it stands for a change made through another tensor in the same memory."""
+        """Whether it stands for a write through another tensor that shares its memory."""
         return bool(self.trace.tables.nodes.flags[self.node] & ALIAS)
 
     @property
     def is_source(self) -> bool:
-        """Whether it was there before the computation: an input, parameter, buffer or constant."""
+        """Whether it existed before the computation: an input, parameter, buffer or constant."""
         return self.kind in (INPUT, PARAMETER, BUFFER, CONSTANT)
 
     # values
 
     @property
     def is_saved(self) -> bool:
-        """Whether its value was kept."""
+        """Whether its value was saved."""
         return not isinstance(self.trace.tables.nodes.value[self.node], Unsaved)
 
     @property
     def value(self) -> Any:
-        """Its value, detached. It may share memory with the program: copy it before writing to it."""
+        """Its value, detached. It may share memory with your program: copy it before you write to it."""
         nodes = self.trace.tables.nodes
         value = nodes.value[self.node]
         if isinstance(value, Unsaved):
@@ -369,7 +369,7 @@ class Op:
                 f"the value of {self.label!r} was not saved: trace again with "
                 f"cutaway.watch(model, save={str(self.full_site)!r}), or save='**' for all."
             )
-        value = _loaded(value)
+        value = _load(value)
         version = nodes.version[self.node]
         if version is not None and value._version != version:
             raise StaleValueError(
@@ -382,19 +382,19 @@ class Op:
 
     @property
     def grad(self) -> Any:
-        """Its gradient in the last backward pass of the block; None if it got none."""
+        """Its gradient in the last backward pass of the block; None if it has none."""
         grads = self.grads
         return grads[-1] if grads else None
 
     @property
     def grads(self) -> tuple[Any, ...]:
-        """Its gradient in each backward pass of the block; None where it got none."""
+        """Its gradient in each backward pass of the block; None where it has none."""
         tables = self.trace.tables
-        own = tables.nodes.grads.get(self.node, {})
-        lost = next((grad for grad in own.values() if isinstance(grad, Unsaved)), None)
+        by_backward = tables.nodes.grads.get(self.node, {})
+        lost = next((grad for grad in by_backward.values() if isinstance(grad, Unsaved)), None)
         if lost is not None:
             raise NotSavedError(f"a gradient of {self.label!r} was not stored with the trace: {lost.reason}.")
-        grads = tuple(_loaded(own.get(i)) for i in range(tables.n_backwards))
+        grads = tuple(_load(by_backward.get(i)) for i in range(tables.n_backwards))
         if self.unit is None:
             return grads
         layout, unit = self.unit_layout, self.unit
@@ -407,13 +407,13 @@ class Op:
         return f"<Op {self.trace.names.describe(self.node)}{unit} at {self.site}: {what}{saved}>"
 
 
-def _loaded(value: Any) -> Any:
-    """A value that may lie elsewhere."""
+def _load(value: Any) -> Any:
+    """Load a value that is still on disk."""
     return value.load() if hasattr(value, "load") else value
 
 
 def _slices_as_tuples(tree: Any) -> Any:
-    """Slices may hold tensors; seen as tuples, the walk finds them."""
+    """Slices may contain tensors; as tuples, the tree walk finds them."""
     if isinstance(tree, slice):
         return (tree.start, tree.stop, tree.step)
     if type(tree) in (tuple, list):

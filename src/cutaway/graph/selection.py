@@ -1,4 +1,4 @@
-"""Selections: the answer to a question about a trace, and the start of the next one."""
+"""Selections of ops that can be filtered, extended and combined."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, overload
 
 from cutaway.core import late
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import clipped, human_bytes, human_number, human_seconds, plural
 from cutaway.core.sites import Site
+from cutaway.graph.analysis.cost_summary import Grouping, Measure, Total, Totals, total, totals
+from cutaway.graph.analysis.export import table
+from cutaway.graph.analysis.passes import Passes
+from cutaway.graph.analysis.reachability import downstream, upstream
+from cutaway.graph.labels import kind_of
 from cutaway.graph.lookup import find, match
-from cutaway.graph.naming import kind_of
-from cutaway.graph.nodes import IDENTITY, OP
 from cutaway.graph.op import Op
-from cutaway.graph.passes import Passes
-from cutaway.graph.reach import downstream, upstream
-from cutaway.graph.spending import Grouping, Measure, Total, Totals, total, totals
-from cutaway.graph.summary import clipped, human_bytes, human_number, human_seconds
-from cutaway.graph.tabulate import table
+from cutaway.graph.tables import IDENTITY, OP
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
 
 What = str | Site | Op | Iterable[Any]
-"""What names ops: a site, a pattern, a label, an op, a selection, or several of these."""
+"""Names of ops: a site, a pattern, a label, an op, a selection, or several of these."""
 _MOST_LINES = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection(Sequence[Op]):
-    """Some ops of one trace, each once, in the order in which they ran. Each `Op` is made when it is asked for.
+    """Some ops of one trace, each once, in order of execution. `Op` objects are created on access.
 
-    Selections of one trace combine: `a & b` both, `a | b` either, `a - b` the first without the second, and `~a`
-    all operations of the trace that are not in it. Inputs, parameters and other sources are in a selection where
-    they were asked for (`ancestors` finds them, too); `~a` never holds any.
+    Selections of one trace combine: `a & b`, `a | b`, `a - b`, and `~a` for all ops of the trace that are not in `a`.
+    Inputs, parameters and other sources are included only if you ask for them (`ancestors` finds them, too); `~a`
+    never includes any.
     """
 
     trace: Trace
     nodes: Sequence[int]
     """Its rows in the trace."""
 
-    # choosing
+    # filters
 
     def where(
         self,
@@ -53,12 +53,12 @@ class Selection(Sequence[Op]):
         module_class: str | None = None,
         kind: str | None = None,
     ) -> Selection:
-        """Those of its ops that fit everything that is given.
+        """The ops of this selection that meet all given conditions.
 
         Args:
-            what: a site, pattern or label, ops, or a function that is asked about each op.
-            function: name of the function, or a pattern such as "*pool*"; "relu" covers `relu_`.
-            module_class: class of a module inside which it ran, at any depth; or a pattern such as "*Attention".
+            what: a site, pattern or label, ops, or a predicate that is called with each op.
+            function: name of the function, or a pattern such as "*pool*"; "relu" also matches `relu_`.
+            module_class: class of a module in which the op ran, at any depth; or a pattern such as "*Attention".
             kind: "op", "input", "parameter", "buffer" or "constant".
         """
         columns = self.trace.tables.nodes
@@ -78,18 +78,18 @@ class Selection(Sequence[Op]):
             nodes = [node for node in nodes if node in named]
         return Selection(self.trace, list(nodes))
 
-    # going on from here
+    # neighbors
 
     def parents(self) -> Selection:
-        """What its ops were directly computed from."""
+        """The direct inputs of its ops."""
         parents = self.trace.tables.nodes.parents
         return self._with(parent for node in self.nodes for parent in parents[node])
 
     def children(self) -> Selection:
-        """What was directly computed from its ops.
+        """The direct users of its ops.
 
-        An op that gave back its input (a dropout in evaluation) made no tensor of its own: what follows it is
-        what follows the op that made the tensor.
+        An op that returned its input unchanged (dropout in eval mode) made no tensor: its children are those of the op
+        that made the tensor.
         """
         makers, aside = self._makers()
         below = (child for node in makers for child in self.trace.children_of(node))
@@ -97,12 +97,12 @@ class Selection(Sequence[Op]):
         return self._with(node for node in below if node not in aside or node in again)
 
     def ancestors(self) -> Selection:
-        """Everything that its ops were computed from, over any number of steps, sources included."""
+        """Everything that its ops depend on, directly or indirectly, including sources."""
         mark = upstream(self.trace.tables.nodes.parents, self.nodes)
         return Selection(self.trace, [node for node, is_in in enumerate(mark) if is_in])
 
     def descendants(self) -> Selection:
-        """Everything that was computed from its ops, over any number of steps."""
+        """Everything that depends on its ops, directly or indirectly."""
         makers, aside = self._makers()
         ops, parents = self.trace.op_nodes, self.trace.tables.nodes.parents
         mark = downstream(ops, parents, makers)
@@ -111,9 +111,11 @@ class Selection(Sequence[Op]):
         return Selection(self.trace, [node for node in ops if mark[node]])
 
     def near(self, distance: int = 1) -> Selection:
-        """Itself and everything within so many steps, up or down; the way never leads through a source."""
-        if not isinstance(distance, int) or isinstance(distance, bool) or distance < 0:
-            raise InputError(f"distance is a whole number of steps from 0; it was {distance!r}.")
+        """Its ops and everything within `distance` steps, up or down; paths never lead through a source."""
+        if not isinstance(distance, int) or isinstance(distance, bool):
+            raise InputTypeError(f"distance must be an integer number of steps, got {distance!r}.")
+        if distance < 0:
+            raise InputError(f"distance must be an integer number of steps, at least 0, got {distance}.")
         columns, makers = self.trace.tables.nodes, self._makers()[0]
         found = {*self._set, *makers}
         edge = found
@@ -124,7 +126,7 @@ class Selection(Sequence[Op]):
         return self._with(found if distance else self.nodes)
 
     def _makers(self) -> tuple[set[int], set[int]]:
-        """Its rows with the maker of the tensor in the place of identities; and the identities so replaced."""
+        """Its rows with identity ops replaced by the makers of their tensors, and the replaced identity ops."""
         flags = self.trace.tables.nodes.flags
         replaced = {node for node in self.nodes if flags[node] & IDENTITY and self.trace.tables.nodes.parents[node]}
         return {maker_of(self.trace, node) for node in self.nodes}, replaced
@@ -145,9 +147,9 @@ class Selection(Sequence[Op]):
 
     def _others(self, other: object, sign: str) -> frozenset[int]:
         if not isinstance(other, Selection):
-            raise InputError(f"selection {sign} {other!r}: only selections combine; make one with trace.select(…).")
+            raise InputTypeError(f"selection {sign} {other!r}: only selections combine; make one with trace.select(…).")
         if other.trace is not self.trace:
-            raise InputError(f"selection {sign} selection: they belong to two traces. {_SAME_SITES}")
+            raise InputError(f"selection {sign} selection: they belong to different traces. {_SAME_SITES}")
         return other._set
 
     def __eq__(self, other: object) -> bool:
@@ -156,7 +158,7 @@ class Selection(Sequence[Op]):
     def __hash__(self) -> int:
         return hash((id(self.trace), self._set))
 
-    # what it holds
+    # contents
 
     @overload
     def __getitem__(self, index: int) -> Op: ...
@@ -175,7 +177,7 @@ class Selection(Sequence[Op]):
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The site of each op, as short as it is unique in this trace."""
+        """The shortest unique site of each op."""
         return tuple(op.site for op in self)
 
     @property
@@ -185,23 +187,23 @@ class Selection(Sequence[Op]):
 
     @cached_property
     def total(self) -> Total:
-        """Count, seconds, FLOPs and bytes of all its ops; a call with several results counts once."""
+        """Count, seconds, FLOPs and bytes of its ops; a call with several results counts once."""
         return total(self.trace, self.nodes)
 
     def totals(
         self, by: Grouping | Callable[[Op], Any] = "function", *, of: Measure = "seconds", inclusive: bool = False
     ) -> Totals:
-        """Where time, FLOPs and bytes go.
+        """Time, FLOPs and bytes by group.
 
         Args:
             by: "function", "module" (the one in which an op ran directly), "module_class", or a function of an op.
-            of: what the rows are sorted by, and what the shares are of.
-            inclusive: count an op also for every module around its own; the shares then add up to more than one.
+            of: the measure to sort by and to compute shares of.
+            inclusive: also count an op for every module around its own; shares then add up to more than one.
         """
         return totals(self.trace, self.nodes, by, of=of, inclusive=inclusive)
 
     def table(self) -> Any:
-        """One row an op, as `trace.table()` has them."""
+        """One row per op, like `trace.table()`."""
         return table(self)
 
     def draw(
@@ -213,14 +215,14 @@ class Selection(Sequence[Op]):
         direction: Literal["down", "right"] = "down",
         color_by: str | Mapping[str, float] | Callable[[Op], Any] | None = None,
     ) -> Any:
-        """The picture of the trace, as `trace.draw` gives it, with everything that is not in the selection faint."""
+        """Draw the trace like `trace.draw`, with everything that is not in the selection faded."""
         more = {"direction": direction, "color_by": color_by}
         return late.call("Selection.draw", self.trace, self._set, path, depth=depth, rolled=rolled, **more)
 
     def __repr__(self) -> str:
         size = self.total
         spent = [human_seconds(size.seconds), *([f"{human_number(size.flops)} FLOPs"] if size.flops else [])]
-        n = f"{len(self)} op{'' if len(self) == 1 else 's'} of {self.trace.model_name}"
+        n = f"{plural(len(self), 'op')} of {self.trace.model_name}"
         if not self:
             return f"<Selection of {n}>"
         lines = [f"<Selection of {n}: {', '.join([*spent, human_bytes(size.bytes)])}>"]
@@ -236,22 +238,22 @@ class Selection(Sequence[Op]):
         return Selection(self.trace, sorted(set(nodes)))
 
 
-_SAME_SITES = "The same sites of another trace are found with trace.select(selection.sites)."
+_SAME_SITES = "trace.select(selection.sites) finds the same sites in another trace."
 
 
 def select(trace: Trace, what: What | Callable[[Op], object] | None, *, kind: str | None, **more: Any) -> Selection:
-    """The ops of a trace that fit; sources only where they are named, or asked for by their kind."""
+    """The ops of a trace that meet the conditions; sources only if they are named, or asked for by kind."""
     if what is not None and not is_predicate(what):
         rows = sorted(rows_of(trace, what))
         return Selection(trace, rows).where(kind=kind, **more)
     if kind in (None, OP):
         return trace.ops.where(what, **more)
     kinds = trace.tables.nodes.kind
-    return Selection(trace, [node for node, own in enumerate(kinds) if own == kind]).where(what, **more)
+    return Selection(trace, [node for node, each in enumerate(kinds) if each == kind]).where(what, **more)
 
 
 def rows_of(trace: Trace, what: object) -> set[int]:
-    """The rows that a site, a pattern, a label, an op, a selection or several of these stand for."""
+    """The rows that a site, a pattern, a label, an op, a selection or several of these refer to."""
     if isinstance(what, (str, Site)):
         text = str(what)
         return {op.node for op in match(trace, text) or [find(trace, text)]}
@@ -261,11 +263,13 @@ def rows_of(trace: Trace, what: object) -> set[int]:
         return set(what.nodes) if isinstance(what, (Selection, Passes)) else {what.node}
     if isinstance(what, Iterable):
         return {row for each in what for row in rows_of(trace, each)}
-    raise InputError(f"{what!r} names no ops: give a site, a pattern, a label, an op, a selection, or a list of these.")
+    raise InputTypeError(
+        f"{what!r} names no ops: give a site, a pattern, a label, an op, a selection, or a list of these."
+    )
 
 
 def maker_of(trace: Trace, node: int) -> int:
-    """The row that made the tensor of a row: another one where it gave back what it was given."""
+    """The row that made the tensor of a row: another one if this op returned its input unchanged."""
     nodes = trace.tables.nodes
     while nodes.flags[node] & IDENTITY and nodes.parents[node]:
         same = [parent for parent in nodes.parents[node] if nodes.value[parent] is nodes.value[node]]
@@ -282,11 +286,11 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _inside(trace: Trace, pattern: str) -> list[bool]:
-    """Whether each module call is one of such a class, or was made from inside one."""
+    """Whether each module call is of a matching class, or inside such a call."""
     calls, modules = trace.tables.calls, trace.tables.modules
     fits = [fnmatchcase(module.class_name, pattern) for module in modules]
     found = [False] * len(calls)
-    for call in range(1, len(calls)):  # a call stands behind the one it was made from
+    for call in range(1, len(calls)):  # a call comes after its parent
         row = calls[call]
         found[call] = found[row.parent] or (row.module >= 0 and fits[row.module])
     return found

@@ -1,4 +1,4 @@
-"""A trace: everything that is known of one run of a model."""
+"""`Trace`: one run of a model."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from cutaway.core import late
-from cutaway.core.errors import InputError, OpenTraceError, PositionError, SiteSyntaxError
+from cutaway.core.errors import InputTypeError, OpenTraceError, PositionError, SiteSyntaxError
 from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.analysis.cost_summary import Measure
+from cutaway.graph.analysis.distances import Distances, connected_ops, distances
+from cutaway.graph.analysis.export import networkx_graph, table
+from cutaway.graph.analysis.passes import Rolled
+from cutaway.graph.analysis.paths import Paths, critical_path
+from cutaway.graph.analysis.saved_for_backward import Retained
+from cutaway.graph.analysis.summary import summary
 from cutaway.graph.analysis.units import tied_layouts, unit_layouts
-from cutaway.graph.conditionals import Conditionals
-from cutaway.graph.distances import Distances, connected_ops, distances
+from cutaway.graph.control_flow.conditionals import Conditionals
+from cutaway.graph.control_flow.source import Source, stack_of
+from cutaway.graph.labels import Names
 from cutaway.graph.lookup import find, match
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
-from cutaway.graph.naming import Names
-from cutaway.graph.nodes import BUFFER, CONSTANT, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
 from cutaway.graph.op import Op
-from cutaway.graph.passes import Rolled
-from cutaway.graph.paths import Paths, critical_path
-from cutaway.graph.retention import Retained
 from cutaway.graph.selection import Selection, What, maker_of, rows_of, select
-from cutaway.graph.source import Source, stack_of
-from cutaway.graph.spending import Measure
-from cutaway.graph.summary import summary
-from cutaway.graph.tabulate import networkx_graph, table
+from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
 from cutaway.results.validation import Validation
 
 
 class Trace:
-    """One run of a model: every operation, its value, its parents, where it ran and what it cost.
+    """One run of a model: every op with its value, parents, module, source line and cost.
 
-    Made by `cutaway.trace` and `cutaway.watch`; inside its own `with` block it cannot be read yet.
+    Created by `cutaway.trace` and `cutaway.watch`. You can read it after its `with` block has ended.
     """
 
     def __init__(self) -> None:
         self._tables: Tables | None = None
         self._orphans = False
         self.returned: Any = None
-        """What the model returned, as it returned it (`cutaway.trace` only)."""
+        """The return value of the model, unchanged (`cutaway.trace` only)."""
 
     def fill(self, tables: Tables, *, orphans: bool) -> None:
-        """Called by capture when the block has ended."""
+        """Set the tables; capture calls this when the block ends."""
         self._tables, self._orphans = tables, orphans
 
     @property
@@ -53,21 +53,21 @@ class Trace:
             raise OpenTraceError("this trace is still being made: read it after its `with` block has ended.")
         return self._tables
 
-    # what it holds
+    # contents
 
     @property
     def ops(self) -> Selection:
-        """Every operation, in order of execution."""
+        """Every op, in order of execution."""
         return Selection(self, self.op_nodes)
 
     @property
     def saved(self) -> Selection:
-        """The operations whose value was kept."""
+        """The ops whose value was saved."""
         return Selection(self, self._saved_nodes)
 
     @cached_property
     def rolled(self) -> Rolled:
-        """The operations in order of first execution, those that ran several times as one `Passes` each."""
+        """The ops in order of first execution; those that ran several times are one `Passes` each."""
         return Rolled(self)
 
     @cached_property
@@ -77,19 +77,19 @@ class Trace:
 
     @cached_property
     def modules(self) -> Mapping[str, Module]:
-        """Every module by its address, called or not; a shared one under each of its addresses."""
+        """Every module by address, called or not; a shared module under each of its addresses."""
         return {
             address: Module(self, row) for row, module in enumerate(self.tables.modules) for address in module.addresses
         }
 
     @property
     def calls(self) -> tuple[ModuleCall, ...]:
-        """Every run of a module's forward, in order."""
+        """Every call of a module's forward, in order."""
         return tuple(ModuleCall(self, i) for i in range(1, len(self.tables.calls)))
 
     @cached_property
     def parameters(self) -> Mapping[str, Op]:
-        """The parameters that were used, by address; a tied one under each of its addresses."""
+        """The parameters that were used, by address; a tied parameter under each of its addresses."""
         return self._sources(PARAMETER)
 
     @cached_property
@@ -99,66 +99,66 @@ class Trace:
 
     @property
     def constants(self) -> tuple[Op, ...]:
-        """Tensors that came from outside and are no input, parameter or buffer."""
+        """Tensors from outside the model that are not an input, parameter or buffer."""
         kinds = self.tables.nodes.kind
         return tuple(Op(self, node) for node, kind in enumerate(kinds) if kind == CONSTANT)
 
     @property
     def inputs(self) -> tuple[Op, ...]:
-        """The tensors handed to the model, in the order of the flattened arguments."""
+        """The input tensors, in the order of the flattened arguments."""
         return tuple(Op(self, node) for _, node in self.tables.inputs)
 
     @property
     def input_paths(self) -> tuple[str, ...]:
-        """Where in the arguments each input stood: "0", "mask", "batch.image"…"""
+        """The path of each input in the arguments: "0", "mask", "batch.image"…"""
         return tuple(path for path, _ in self.tables.inputs)
 
     @property
     def outputs(self) -> tuple[Op, ...]:
-        """The ops that made what the model returned, in the order of the flattened output."""
+        """The ops that computed the outputs, in the order of the flattened output."""
         return tuple(Op(self, node) for _, node in self.tables.outputs)
 
     @property
     def output_paths(self) -> tuple[str, ...]:
-        """Where in the returned structure each output stood; "" for a bare tensor."""
+        """The path of each output in the returned structure; "" for a bare tensor."""
         return tuple(path for path, _ in self.tables.outputs)
 
     @cached_property
     def unit_layouts(self) -> Sequence[UnitLayout | None]:
-        """For each node, which of its dimensions count units, samples and positions; None where it is no tensor."""
-        known = self.tables.known
-        return unit_layouts(self.tables) if known is None or known.units is None else known.units
+        """For each node, which of its dimensions count units, samples and positions; None if it is not a tensor."""
+        stored = self.tables.stored
+        return unit_layouts(self.tables) if stored is None or stored.units is None else stored.units
 
     @cached_property
     def tied_unit_layouts(self) -> Mapping[tuple[int, str], UnitLayout]:
         """For parameters with several addresses: (node, address) → the layout under that address."""
         return tied_layouts(self.tables)
 
-    # how it went
+    # status and cost
 
     @property
     def model_name(self) -> str:
-        """Class of the model."""
+        """Class name of the model."""
         return self.tables.model_name
 
     @property
     def is_complete(self) -> bool:
-        """Whether the block ran to its end; False if it raised, and the trace holds what came before."""
+        """Whether the block ran to its end. False if it raised; the trace then has everything up to the error."""
         return self.tables.error is None
 
     @property
     def error(self) -> BaseException | None:
-        """What ended the block early."""
+        """The exception that ended the block early."""
         return self.tables.error
 
     @property
     def failed(self) -> str | None:
-        """The operation that raised, in words: function, argument shapes, source line."""
+        """A description of the op that raised: function, argument shapes, source line."""
         return self.tables.failed
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the model was compiled: then this is the trace of its eager source."""
+        """Whether the model was compiled with `torch.compile`. The trace is then that of its eager code."""
         return self.tables.compiled
 
     @property
@@ -168,17 +168,17 @@ class Trace:
 
     @property
     def seconds(self) -> float:
-        """Time the block took, the cost of watching included."""
+        """Duration of the block, including the overhead of tracing."""
         return self.tables.seconds
 
     @cached_property
     def bytes(self) -> int:
-        """Size of all values of all operations."""
+        """Total size of the values of all ops."""
         return sum(op.bytes for op in self.ops if not op.is_identity)
 
     @cached_property
     def flops(self) -> int:
-        """Floating-point operations of the whole run, by torch's own convention."""
+        """Floating-point operations of the whole run, by torch's convention."""
         return sum(op.flops for op in self.ops)
 
     @cached_property
@@ -193,15 +193,15 @@ class Trace:
 
     @property
     def unused_parameters(self) -> tuple[str, ...]:
-        """Parameters that no operation read."""
+        """Parameters that no op read."""
         return tuple(r.addresses[0] for r in self.tables.parameters if not r.is_buffer and r.node < 0)
 
     @property
     def uncalled_modules(self) -> tuple[str, ...]:
-        """Modules whose forward never ran; containers without one do not count."""
+        """Modules whose forward never ran; containers without a forward are left out."""
         return tuple(row.addresses[0] for row in self.tables.modules if not row.calls and row.has_forward)
 
-    # asking
+    # queries
 
     @overload
     def __getitem__(self, key: int | str) -> Op: ...
@@ -213,7 +213,7 @@ class Trace:
         if isinstance(key, int):
             return self._at(key)
         if not isinstance(key, str):
-            raise InputError(f"a trace is asked by site, label or position, not by {key!r}.")
+            raise InputTypeError(f"index a trace by site, label, position or slice, got {key!r}.")
         return find(self, key)
 
     def _at(self, position: int) -> Op:
@@ -223,9 +223,9 @@ class Trace:
         return numbered[position]
 
     def match(self, pattern: str) -> list[Op]:
-        """Every op that a site, a pattern or a label covers, in order.
+        """Every op that matches a site, a pattern or a label, in order.
 
-        A module's address covers what it returned; `encoder.**` covers all inside as well.
+        The address of a module matches its outputs; `encoder.**` also matches everything inside.
         """
         return match(self, pattern)
 
@@ -237,33 +237,33 @@ class Trace:
         module_class: str | None = None,
         kind: str | None = None,
     ) -> Selection:
-        """The ops that fit everything that is given; see `Selection.where`.
+        """The ops that meet all given conditions; see `Selection.where`.
 
-        Sources are among them only where they are named, or asked for by their kind.
+        Sources are included only if you name them, or ask for their kind.
         """
         return select(self, what, function=function, module_class=module_class, kind=kind)
 
     def between(self, start: What, end: What) -> Selection:
-        """Every op on a path from one to the other, neither end included; empty if there is no path."""
+        """Every op on a path from `start` to `end`, both excluded; empty if there is no path."""
         return self.select(start).descendants() & self.select(end).ancestors()
 
     def paths(self, start: What, end: What, *, most: int | None = 10_000) -> Paths:
-        """The paths from one to the other: iterate for each, ask for `count`, `ops`, `shortest` or `heaviest`.
+        """The paths from `start` to `end`: iterate over them, or use `count`, `ops`, `shortest` or `heaviest`.
 
         Args:
-            most: how many are given before iterating raises `PathLimitError`; None for no limit.
+            most: the number of paths after which iterating raises `PathLimitError`; None for no limit.
         """
         starts = {maker_of(self, row) for row in rows_of(self, start)}
         return Paths(self, tuple(sorted(starts)), tuple(sorted(rows_of(self, end))), most)
 
     def critical_path(self, by: Measure = "seconds") -> Selection:
-        """The chain of ops, from the first to an output, on which most seconds, FLOPs or bytes were spent."""
+        """The chain of ops from the first op to an output with the most seconds, FLOPs or bytes in total."""
         return critical_path(self, by)
 
     def retained(self) -> Retained:
-        """What autograd keeps alive for a backward pass."""
-        found: Retained = late.call("Trace.retained", self)
-        return found
+        """The tensors that autograd keeps alive for a backward pass."""
+        retained: Retained = late.call("Trace.retained", self)
+        return retained
 
     def __contains__(self, key: object) -> bool:
         try:
@@ -279,27 +279,27 @@ class Trace:
 
     @cached_property
     def sites(self) -> tuple[str, ...]:
-        """Every site that can be asked for: modules first, then inputs, ops, parameters and buffers.
+        """Every site of the trace: modules first, then inputs, ops, parameters and buffers.
 
-        Where a module ran more than once, `:pass` is to be added to its sites.
+        If a module ran more than once, add `:pass` to its sites.
         """
-        found = [site for row in self.tables.modules for site in self._sites_of(row)]
-        found += [f".@in.{path}" for path in self.input_paths]
-        return tuple(dict.fromkeys([*found, *(op.site for op in self.ops), *self.parameters, *self.buffers]))
+        sites = [site for row in self.tables.modules for site in self._sites_of(row)]
+        sites += [f".@in.{path}" for path in self.input_paths]
+        return tuple(dict.fromkeys([*sites, *(op.site for op in self.ops), *self.parameters, *self.buffers]))
 
     def _sites_of(self, module: ModuleRow) -> list[str]:
         paths = {path: None for call in module.calls for path, _ in self.tables.calls[call].outputs}
         address = module.addresses[0]
         return [address] if list(paths) == [""] else [f"{address}@out.{path}" for path in paths]
 
-    # showing
+    # output
 
     def table(self) -> Any:
-        """One row an op: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per op: a pandas DataFrame if pandas is installed, else a list of dicts."""
         return table(self.ops)
 
     def to_networkx(self) -> Any:
-        """The graph for networkx: nodes are labels, edges carry their argument."""
+        """The graph as a networkx graph: nodes are labels, edges have their argument."""
         return networkx_graph(self)
 
     def draw(
@@ -312,70 +312,73 @@ class Trace:
         color_by: str | Mapping[str, float] | Callable[[Op], Any] | None = None,
         focus: What | Callable[[Op], object] | None = None,
     ) -> Any:
-        """Draw the graph; `path` ends in .svg, .pdf, .png, .dot or .json. Gives what is written; without a path, SVG.
+        """Draw the graph; `path` ends in .svg, .pdf, .png, .dot or .json.
+
+        Returns the content of the file; without a path, SVG text.
 
         Args:
-            depth: modules so many steps below the root are one box each; None draws every op.
-            rolled: whether what repeats is drawn once: the passes of an op, and identical blocks.
+            depth: how many levels of modules to open; deeper ones are one box each. None draws every op.
+            rolled: whether to draw repetitions once: the passes of an op, and identical blocks.
+            direction: the direction of the data flow, "down" or "right".
             color_by: the name of a measure ("seconds", "bytes"…), numbers by site, or a function of an op.
-            focus: what the picture is about, as `select` takes it: opened and framed, with all that is far off faint.
+            focus: the ops to focus on, as `select` takes them. Their modules are opened; distant ops are faded.
         """
         more = {"direction": direction, "color_by": color_by, "focus": focus}
         return late.call("Trace.draw", self, path, depth=depth, rolled=rolled, **more)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write the interactive picture of the graph as one HTML file that needs nothing from outside."""
+        """Write the interactive picture of the graph as one self-contained HTML file."""
         written: Path = late.call("Trace.to_html", self, path)
         return written
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows of it: a small picture that stands still."""
+        """A small static picture for notebooks."""
         if self._tables is None:
             return None
         picture: str = late.call("Trace._repr_html_", self)
         return picture
 
-    # keeping
+    # saving
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the trace, values and gradients included, into a new folder; `cutaway.load(path)` reads it back.
+        """Write the trace with its values and gradients to a new folder; `cutaway.load(path)` reads it back.
 
-        Nothing is ever overwritten: a folder that holds something is an `ExistsError`.
+        Never overwrites: raises `ExistsError` if the folder is not empty.
         """
         late.call("Trace.save", self, path)
 
-    # changing
+    # replaying
 
     def replay(self, at: Any, *to: Any, **part: Any) -> Trace:
-        """What the trace would be with a change, computed from saved values and only where the change reaches.
+        """The trace with an edit applied, recomputed from saved values and only where the edit has an effect.
 
-        Takes what `cutaway.edit` takes: a site and what it is changed to, or a mapping from sites to changes. Raises
-        where the change reaches what cannot be computed: an opaque region, or a number that would steer the program.
+        Takes the arguments of `cutaway.edit`: a site and its new value, or a mapping from sites to new values. Raises
+        if the edit reaches something that cannot be recomputed: an opaque op, or a number that controls the program.
         """
-        found: Trace = late.call("Trace.replay", self, at, *to, **part)
-        return found
+        replayed: Trace = late.call("Trace.replay", self, at, *to, **part)
+        return replayed
 
     @property
     def recomputed(self) -> Selection:
-        """In a replay: the ops whose values are other than in the original."""
+        """In a replay, the ops whose values differ from the original."""
         listed = set(self.op_nodes)
         return Selection(self, [node for node in self.tables.recomputed if node in listed])
 
-    # proving
+    # validation
 
     def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
-        """Prove that the trace holds what happened, and report what could not be proven.
+        """Check that the trace is correct, and report what could not be checked.
 
         Args:
-            forward: also run the model once more, unwatched and with the same random numbers, and compare outputs.
-            perturb: also put other values in the place of each parent and see whether the result changes.
-            retrace: trace the model again with everything saved, prove that, and hold this trace against it.
+            forward: also run the model again, untraced and with the same random numbers, and compare outputs.
+            perturb: also replace the value of each parent and check whether the result changes.
+            retrace: trace the model again with everything saved, validate that trace, and compare this one with it.
         """
-        found: Validation = late.call("Trace.validate", self, forward=forward, perturb=perturb, retrace=retrace)
-        return found
+        report: Validation = late.call("Trace.validate", self, forward=forward, perturb=perturb, retrace=retrace)
+        return report
 
     def tensor(self, name: str, value: Any) -> None:
-        """Inside the block: name a tensor, so that it answers to `$name`."""
+        """Inside the block, give a tensor a name; its site is then `$name`."""
         if self._tables is not None:
             raise OpenTraceError("a tensor can be named only inside the `with` block of its trace.")
         self._name_tensor(name, value)
@@ -388,11 +391,11 @@ class Trace:
             return "<Trace, still being made: read it after its `with` block>"
         return summary(self)
 
-    # for the other files of this layer
+    # internal, for other modules of this layer
 
     @cached_property
     def op_nodes(self) -> list[int]:
-        """The nodes of all operations, orphans left out unless they were asked for."""
+        """The nodes of all ops, without orphans unless they were asked for."""
         return connected_ops(self.tables, orphans=self._orphans)
 
     @cached_property
@@ -409,19 +412,19 @@ class Trace:
         parents = self.tables.nodes.parents
         for node in self.op_nodes:
             for parent in parents[node]:
-                mine = children[parent]
-                if not mine or mine[-1] != node:
-                    mine.append(node)
+                siblings = children[parent]
+                if not siblings or siblings[-1] != node:
+                    siblings.append(node)
         return children
 
     @cached_property
     def ops_by_call(self) -> dict[int, list[int]]:
-        """Module call → the nodes of the operations executed directly in it."""
-        found: dict[int, list[int]] = {}
+        """Module call → the nodes of the ops that ran directly in it."""
+        by_call: dict[int, list[int]] = {}
         calls = self.tables.nodes.call
         for node in self.op_nodes:
-            found.setdefault(calls[node], []).append(node)
-        return found
+            by_call.setdefault(calls[node], []).append(node)
+        return by_call
 
     def children_of(self, node: int) -> list[int]:
         return self._children[node]
@@ -430,7 +433,7 @@ class Trace:
     def _saved_nodes(self) -> list[int]:
         nodes = self.tables.nodes
         saved = [node for node in self.op_nodes if not isinstance(nodes.value[node], Unsaved)]
-        # Numbers that left torch are kept in any case; they count only where everything does.
+        # Numbers that left torch are always saved; they count as saved only if everything is.
         return saved if self.tables.saved_all else [node for node in saved if nodes.meta[node] is not None]
 
     @property
@@ -456,7 +459,7 @@ class Trace:
         )
 
     def call_of(self, node: int) -> ModuleCall | None:
-        """The module call of a node; a constant belongs to the module that first used it."""
+        """The module call of a node; a constant belongs to the module that used it first."""
         nodes = self.tables.nodes
         if nodes.kind[node] == CONSTANT and self._children[node]:
             node = self._children[node][0]
@@ -472,6 +475,6 @@ class Trace:
         return tuple(reversed(names))
 
     def stack_of(self, node: int) -> tuple[Source, ...]:
-        """The places that led to a node: its own line, those of its composites, those of its module calls."""
+        """The stack of a node: its line, those of its composites, those of its module calls."""
         event = self.tables.nodes.event[node]
         return () if event is None else stack_of(self.tables, event)

@@ -1,10 +1,10 @@
-"""Which call runs the autograd engine now: `backward()`, whose gradients train, or `torch.autograd.grad`.
+"""Tells `backward()` from `torch.autograd.grad` inside a gradient hook.
 
-Both call the hooks of a tensor, and torch does not say which one it was. But every call of the engine from Python goes
-through one function (in torch 2.6 to 2.13), and the frame of that function holds its arguments for as long as the
-engine runs. They are read from there: nothing is patched, and nothing has to be installed.
+Both call the hooks of a tensor, and torch does not say which one it was. But every engine call from Python goes
+through one function (in torch 2.6 to 2.13), and the frame of that function holds its arguments while the engine runs.
+This module reads them from the frame: nothing is patched or installed.
 
-torch's own `torch.autograd._is_checkpoint_valid` does not tell: it is True in the hooks of the very tensors that
+`torch.autograd._is_checkpoint_valid` does not help: it is True in the hooks of the very tensors that
 `torch.autograd.grad` was asked about, and False for `backward(inputs=…)`.
 """
 
@@ -21,7 +21,7 @@ import torch
 from torch.autograd import graph as _graph
 
 _ENGINE: Any = getattr(getattr(_graph, "_engine_run_backward", None), "__code__", None)
-"""The code of the function through which every call of the engine goes."""
+"""Code object of the function that every engine call goes through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,16 @@ class BackwardCall:
     """One call of the autograd engine."""
 
     accumulates: bool
-    """Whether its gradients are added to `.grad`: True for `backward()`, False for `torch.autograd.grad`."""
+    """Whether gradients are added to `.grad`: True for `backward()`, False for `torch.autograd.grad`."""
     retains_graph: bool
-    """Whether another call may go through the same graph."""
+    """Whether another call may use the same graph."""
 
 
 class BackwardCalls:
-    """The calls of the engine during one step.
+    """The engine calls of one step.
 
     Args:
-        thread: the thread that runs the step.
+        thread: id of the thread that runs the step.
     """
 
     def __init__(self, thread: int) -> None:
@@ -46,32 +46,32 @@ class BackwardCalls:
         self._known: dict[int, BackwardCall | None] = {}
 
     def current(self) -> BackwardCall | None:
-        """The call that the hook which asks belongs to; None if that is not known. Never raises."""
+        """The engine call that the current hook runs in; None if unknown. Never raises."""
         task = torch._C._current_graph_task_id()
         if task not in self._known:
             try:
                 self._known[task] = self._find()
-            except Exception:  # a later torch that calls its engine otherwise
+            except Exception:  # a future torch may call its engine differently
                 self._known[task] = None
         return self._known[task]
 
     def _find(self) -> BackwardCall | None:
-        # The CPU part of a backward pass runs in the thread that called it, that of a GPU in a thread of its own,
-        # while the one that called it waits.
+        # On the CPU the engine runs in the calling thread. On a GPU it runs in a thread of its own, while the
+        # calling thread waits.
         here = list(_calls(sys._getframe()))
         waiting = [] if get_ident() == self._thread else list(_calls(sys._current_frames().get(self._thread)))
         calls = here + waiting
         if not calls or (not here and len({call.accumulates for call in waiting}) > 1):
-            return None  # called from C++; or one call inside the other, and this thread works for either
-        # A re-entrant checkpoint makes its graph anew in each backward pass: it may come again if the outer one may.
+            return None  # called from C++, or nested calls of both kinds that this thread may work for
+        # A re-entrant checkpoint rebuilds its graph in each backward pass: it may repeat if the outer call may.
         return BackwardCall(calls[0].accumulates, any(call.retains_graph for call in calls))
 
 
 def _calls(frame: FrameType | None) -> Iterator[BackwardCall]:
-    """The calls of the engine on a stack, the innermost first."""
+    """The engine calls on a stack, innermost first."""
     while frame is not None:
         if frame.f_code is _ENGINE:
             given = frame.f_locals
-            # args: gradients of the outputs, retain_graph, create_graph, inputs
+            # args: grad_outputs, retain_graph, create_graph, inputs
             yield BackwardCall(bool(given["kwargs"]["accumulate_grad"]), bool(given["args"][1]))
         frame = frame.f_back

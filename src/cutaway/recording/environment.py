@@ -1,4 +1,4 @@
-"""What is noted beside a run: the modules of the model, versions, and the machine."""
+"""Documents stored with a run: module tree, versions, machine, config."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from cutaway.capture.model_tree import module_addresses, modules_of
+from cutaway.capture.model.tree import module_addresses, modules_of
 from cutaway.core.version import __version__
-from cutaway.store.frames import Plain
+from cutaway.store.format.frames import Plain
 
 _PACKAGES = ("numpy", "transformers", "lightning", "accelerate", "peft", "triton")
 _MOST_DEPTH, _MOST_ITEMS, _MOST_TEXT = 12, 4096, 20_000
 
 
 def environment() -> dict[str, Plain]:
-    """Versions and machine, as they are now."""
-    found: dict[str, Plain] = {
+    """Versions of packages, and the machine."""
+    versions: dict[str, Plain] = {
         "cutaway": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
@@ -31,34 +31,36 @@ def environment() -> dict[str, Plain]:
     }
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             pass
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        found["devices"] = list(names)
-        found["cuda"] = str(torch.version.cuda)
-    return found
+        versions["devices"] = list(names)
+        versions["cuda"] = str(torch.version.cuda)
+    return versions
 
 
 def module_tree(root: nn.Module) -> dict[str, Plain]:
-    """Every module with what it holds itself, column by column; a shared parameter is counted where it is first met."""
+    """All modules with their own parameters and buffers, as columns; a shared parameter counts at its first module."""
     addresses = module_addresses(root)
     columns: dict[str, list[Plain]] = {
         name: [] for name in ("address", "class", "parameters", "trainable", "bytes", "buffers")
     }
-    met: set[int] = set()
+    counted: set[int] = set()
     for module in modules_of(root):
         if id(module) not in addresses:
             continue
-        own = [tensor for tensor in module._parameters.values() if tensor is not None and id(tensor) not in met]
-        met.update(map(id, own))
+        own_parameters = [
+            tensor for tensor in module._parameters.values() if tensor is not None and id(tensor) not in counted
+        ]
+        counted.update(map(id, own_parameters))
         buffers = [tensor for tensor in module._buffers.values() if tensor is not None]
         columns["address"].append(addresses[id(module)][0])
         columns["class"].append(type(module).__name__)
-        columns["parameters"].append(sum(map(_numel, own)))
-        columns["trainable"].append(sum(_numel(tensor) for tensor in own if tensor.requires_grad))
-        columns["bytes"].append(sum(_numel(tensor) * tensor.element_size() for tensor in own))
+        columns["parameters"].append(sum(map(_numel, own_parameters)))
+        columns["trainable"].append(sum(_numel(tensor) for tensor in own_parameters if tensor.requires_grad))
+        columns["bytes"].append(sum(_numel(tensor) * tensor.element_size() for tensor in own_parameters))
         columns["buffers"].append(sum(map(_numel, buffers)))
     return dict(columns)
 
@@ -66,14 +68,14 @@ def module_tree(root: nn.Module) -> dict[str, Plain]:
 def _numel(tensor: torch.Tensor) -> int:
     try:
         return int(tensor.numel())
-    except (RuntimeError, ValueError):  # not initialised yet
+    except (RuntimeError, ValueError):  # a lazy parameter, not initialized yet
         return 0
 
 
-def plain(value: Any, depth: int = 0) -> Plain:
-    """Anything as plain data: what is none is told in words.
+def to_plain(value: Any, depth: int = 0) -> Plain:
+    """Convert any value to plain data; objects become their repr.
 
-    >>> plain({"lr": 0.1, "betas": (0.9, 0.99), "model": nn.ReLU()})
+    >>> to_plain({"lr": 0.1, "betas": (0.9, 0.99), "model": nn.ReLU()})
     {'lr': 0.1, 'betas': [0.9, 0.99], 'model': 'ReLU()'}
     """
     if value is None or isinstance(value, (bool, float)):
@@ -86,14 +88,14 @@ def plain(value: Any, depth: int = 0) -> Plain:
         if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
             value = {name: getattr(value, name, None) for name in value.__dataclass_fields__}
         if isinstance(value, Mapping):
-            return {str(key): plain(item, depth + 1) for key, item in list(value.items())[:_MOST_ITEMS]}
+            return {str(key): to_plain(item, depth + 1) for key, item in list(value.items())[:_MOST_ITEMS]}
         if isinstance(value, (list, tuple, set, frozenset)):
-            return [plain(item, depth + 1) for item in list(value)[:_MOST_ITEMS]]
+            return [to_plain(item, depth + 1) for item in list(value)[:_MOST_ITEMS]]
         if hasattr(value, "__dict__") and type(value).__name__ in ("Namespace", "SimpleNamespace"):
-            return plain(vars(value), depth + 1)
+            return to_plain(vars(value), depth + 1)
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        return plain(value.item(), depth + 1)
+        return to_plain(value.item(), depth + 1)
     try:
         return repr(value)[:_MOST_TEXT]
     except Exception as error:
-        return f"<{type(value).__name__}, which cannot be shown: {type(error).__name__}>"
+        return f"<{type(value).__name__}: repr() raised {type(error).__name__}>"

@@ -1,7 +1,7 @@
-"""Gradients of one recorded step: `grad`, its parts `grad/<loss>`, and `inner_grad`.
+"""Gradients of a recorded step: `grad`, `grad/<loss>` per loss, and `inner_grad`.
 
-`grad` is the sum over all `backward()` calls of the step, as `tensor.grad` would have it after `retain_grad()`. A sum
-needs a copy of what came first. It is made only where more may come: of a retained graph, and of leaves.
+`grad` is the sum over all `backward()` calls of the step, like `tensor.grad` after `retain_grad()`. A sum needs a copy
+of the first gradient. The copy is made only where more may come: for a retained graph, and for leaves.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ import torch
 from torch import Tensor
 
 from cutaway.recording.backward_calls import BackwardCalls
-from cutaway.recording.guarding import Guard
-from cutaway.recording.sightings import Sighting, Sightings
-from cutaway.store.records import GRAD, INNER_GRAD
+from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.tensors import RecordedTensor, StepTensors
+from cutaway.store.format.records import GRAD, INNER_GRAD
 
 _UNKNOWN = (
-    "gradients of a backward pass are left out: it is not known whether backward() or torch.autograd.grad() has "
-    "started it, as with one that C++ has started"
+    "gradients of a backward pass were not recorded: Cutaway cannot tell whether backward() or "
+    "torch.autograd.grad() started it, for example if C++ code did"
 )
-_BATCHED = "gradients of torch.autograd.grad(is_grads_batched=True) are left out: they are many in one tensor"
+_BATCHED = "gradients of torch.autograd.grad(is_grads_batched=True) were not recorded: one tensor holds many"
 _TOO_LARGE = (
-    "gradients that may come in several backward() calls (retain_graph=True, run.gradients) are left out: "
-    "the copies that their sum needs are larger than most_update_bytes"
+    "gradients that may come in several backward() calls (retain_graph=True, run.gradients) were not recorded: "
+    "the copies needed to sum them are larger than most_update_bytes"
 )
 
-_Key = tuple[Sighting, str]
-"""Of which tensor, under which name."""
+_Key = tuple[RecordedTensor, str]
+"""The tensor, and the name of its gradient."""
 
 
 @dataclass(slots=True)
 class _Sum:
-    """What has come so far of a gradient that may come in several calls."""
+    """The partial sum of a gradient that may come in several calls."""
 
     total: Tensor
     is_shared: bool
-    """Whether another sum still is the very same tensor."""
+    """Whether another sum refers to the same tensor."""
 
 
 class Gradients:
-    """Takes gradients in as they come.
+    """Records gradients as they arrive.
 
     Args:
-        guard: runs what it is given, and lets no exception out.
-        most_bytes: sums that need more memory than this are left out.
+        guard: calls a function and lets no exception out.
+        most_bytes: sums that need more memory than this are not recorded.
     """
 
-    def __init__(self, sightings: Sightings, guard: Guard, *, most_bytes: int) -> None:
+    def __init__(self, tensors: StepTensors, guard: ErrorGuard, *, most_bytes: int) -> None:
         self.loss = ""
-        """The loss whose backward pass runs now; "" if nobody said."""
+        """The loss whose backward pass runs now; "" if the user has not named one."""
         self.notes: dict[str, None] = {}
-        """What is left out and why, each once."""
-        self._sightings = sightings
+        """What was not recorded and why, each message once (a dict used as an ordered set)."""
+        self._tensors = tensors
         self._guard = guard
         self._most_bytes = most_bytes
         self._n_bytes = 0
@@ -63,41 +63,41 @@ class Gradients:
         self._handles: list[Any] = []
         self._parameters: list[Tensor] = []
         """Parameters that have a hook."""
-        self._taken: list[tuple[Sighting, str, Sighting]] = []
-        """Gradients that were taken in as they came: of which tensor, under which name."""
+        self._direct: list[tuple[RecordedTensor, str, RecordedTensor]] = []
+        """Gradients recorded on arrival, without a sum: tensor, name, record of the gradient."""
         self._sums: dict[_Key, _Sum | None] = {}
-        """None for what cannot be summed."""
-        self._is_again_summed = False
-        """Whether what checkpoints compute again comes in several calls, each time as another tensor."""
+        """None for a gradient that cannot be summed."""
+        self._sums_recomputed = False
+        """Whether recomputed tensors get gradients in several calls, each time as another tensor."""
 
-    # waiting for them
+    # hooks
 
-    def follow(self, tensor: Tensor, sighting: Sighting) -> None:
-        """Take in the gradient of a tensor whenever it comes, until `release`."""
+    def hook_gradient(self, tensor: Tensor, record: RecordedTensor) -> None:
+        """Record each gradient of a tensor until `remove_hooks`."""
         is_leaf = tensor.is_leaf
 
         def arrived(grad: Tensor) -> None:
-            self._guard(self._take, grad, sighting, [GRAD], is_leaf)
+            self._guard(self._add, grad, record, [GRAD], is_leaf)
 
         self._handles.append(tensor.register_hook(arrived))  # type: ignore[no-untyped-call]
 
-    def follow_parameter(self, parameter: Tensor, sighting: Sighting) -> None:
-        """Take in what flows into a parameter, unless it is just a part of the `grad` that the optimizer reads."""
+    def hook_parameter(self, parameter: Tensor, record: RecordedTensor) -> None:
+        """Record gradients that flow into a parameter, except parts of the `grad` that the optimizer reads."""
 
         def arrived(grad: Tensor) -> None:
             call = self._calls.current()
             if self.loss or call is None or not call.accumulates:
-                self._guard(self._take, grad, sighting, [], True)
+                self._guard(self._add, grad, record, [], True)
 
-        # As `register_hook` does it for a leaf, without the handle, which takes longer than all the rest.
+        # Does what `register_hook` does for a leaf, without creating a handle, which costs more than the rest.
         hooks: Any = parameter._backward_hooks
         if hooks is None:
             hooks = parameter._backward_hooks = OrderedDict()
         hooks[self] = arrived
         self._parameters.append(parameter)
 
-    def release(self) -> None:
-        """Take all hooks off again."""
+    def remove_hooks(self) -> None:
+        """Remove all hooks."""
         while self._handles:
             self._handles.pop().remove()
         with torch._C.DisableTorchFunction():
@@ -106,45 +106,45 @@ class Gradients:
                 hooks: Any = parameter._backward_hooks or {}
                 hooks.pop(self, None)
                 if not hooks:
-                    parameter._backward_hooks = None  # an empty dict would be asked in every backward pass to come
+                    parameter._backward_hooks = None  # torch would check an empty dict in every later backward pass
 
-    # taking them in
+    # arrival
 
-    def _take(self, grad: Tensor, sighting: Sighting, names: list[str], is_leaf: bool) -> None:
+    def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
         call = self._calls.current()
         if call is None:
             self.notes[_UNKNOWN] = None
         elif _is_batched(grad):
             self.notes[_BATCHED] = None
         elif not call.accumulates:
-            self._taken.append((sighting, INNER_GRAD, self._sightings.take_of(grad, sighting, INNER_GRAD)))
+            self._direct.append((record, INNER_GRAD, self._tensors.add_derived(grad, record, INNER_GRAD)))
         else:
             names = [*names, f"{GRAD}/{self.loss}"] if self.loss else names
-            if sighting.is_again and call.retains_graph:
-                self._is_again_summed = True
-            may_repeat = is_leaf or call.retains_graph or (sighting.is_again and self._is_again_summed)
-            summed = [name for name in names if may_repeat or (sighting, name) in self._sums]
-            self._add(grad, sighting, summed)
-            self._take_at_once(grad, sighting, [name for name in names if name not in summed])
+            if record.is_recomputed and call.retains_graph:
+                self._sums_recomputed = True
+            may_repeat = is_leaf or call.retains_graph or (record.is_recomputed and self._sums_recomputed)
+            summed = [name for name in names if may_repeat or (record, name) in self._sums]
+            self._add_to_sums(grad, record, summed)
+            self._add_direct(grad, record, [name for name in names if name not in summed])
 
-    def _take_at_once(self, grad: Tensor, sighting: Sighting, names: list[str]) -> None:
-        first: Sighting | None = None
+    def _add_direct(self, grad: Tensor, record: RecordedTensor, names: list[str]) -> None:
+        first: RecordedTensor | None = None
         for name in names:
             if first is None:
-                first = taken = self._sightings.take_of(grad, sighting, name)
+                first = derived = self._tensors.add_derived(grad, record, name)
             else:
-                taken = self._sightings.take_same(first, sighting, name)
-            self._taken.append((sighting, name, taken))
+                derived = self._tensors.add_same(first, record, name)
+            self._direct.append((record, name, derived))
 
-    def _add(self, grad: Tensor, sighting: Sighting, names: list[str]) -> None:
-        """Add to the sums of these names; those that begin with this gradient share one copy of it."""
+    def _add_to_sums(self, grad: Tensor, record: RecordedTensor, names: list[str]) -> None:
+        """Add to the sums of these names; sums that start with this gradient share one copy of it."""
         copy: Tensor | None = None
         for name in names:
-            key = (sighting, name)
+            key = (record, name)
             known, is_new = self._sums.get(key), key not in self._sums
             if known is None and not is_new:
                 continue
-            self._sums[key] = None  # should the next lines fail, half a sum is none
+            self._sums[key] = None  # if the next lines fail, a partial sum must not be recorded
             needs_memory = copy is None if known is None else known.is_shared
             n_bytes = self._n_bytes + (_n_bytes(grad) if needs_memory else 0)
             if n_bytes > self._most_bytes:
@@ -154,89 +154,89 @@ class Gradients:
             if known is not None:
                 self._sums[key] = _Sum(_sum(known.total, grad.detach()), is_shared=False)
             else:
-                # A copy: the engine, custom functions and hooks of the program may write into what they were handed.
+                # A copy: the engine, custom functions and user hooks may write into the gradient.
                 copy = grad.detach().clone() if copy is None else copy
                 self._sums[key] = _Sum(copy, is_shared=len(names) > 1)
 
-    # at the end of the step
+    # end of the step
 
-    def settle(self) -> None:
-        """Take the sums in, and give what a checkpoint computed again to the tensors it belongs to."""
-        self._sightings.settle()
-        lost: set[Sighting] = set()
-        at_once: dict[_Key, list[Sighting]] = {}
-        for source, name, taken in self._taken:
+    def finish(self) -> None:
+        """Record the sums, and assign gradients of recomputed tensors to the tensors they belong to."""
+        self._tensors.match_recomputed()
+        lost: set[RecordedTensor] = set()
+        direct: dict[_Key, list[RecordedTensor]] = {}
+        for source, name, derived in self._direct:
             owner = self._owner(source)
             if owner is None:
-                lost.add(taken)
+                lost.add(derived)
             elif name == INNER_GRAD:
-                self._sightings.give(taken, owner, name)
+                self._tensors.reassign(derived, owner, name)
             else:
-                at_once.setdefault((owner, name), []).append(taken)
+                direct.setdefault((owner, name), []).append(derived)
         sums = self._owned_sums()
-        for key, parts in at_once.items():
+        for key, parts in direct.items():
             if len(parts) == 1 and key not in sums:
-                self._sightings.give(parts[0], *key)
+                self._tensors.reassign(parts[0], *key)
                 continue
             lost.update(parts)
-            if sums.pop(key, parts[0]) is not None:  # else it is known already why there is no sum
+            if sums.pop(key, parts[0]) is not None:  # else there is a note already
                 self._note_lost(key[0], "it came in several backward() calls, and the graph was not retained")
-        self._sightings.drop(lost)
-        self._take_sums({key: total for key, total in sums.items() if total is not None})
-        self._taken.clear()
+        self._tensors.drop(lost)
+        self._add_sums({key: total for key, total in sums.items() if total is not None})
+        self._direct.clear()
         self._sums.clear()
 
-    def _owner(self, source: Sighting) -> Sighting | None:
-        owner = self._sightings.owner(source)
+    def _owner(self, source: RecordedTensor) -> RecordedTensor | None:
+        owner = self._tensors.owner(source)
         if owner is None:
-            said = "it came inside a checkpoint, and which pass of the module it belongs to does not show"
-            self._note_lost(source, said)
+            reason = "it came inside a checkpoint, and which pass of the module it belongs to is ambiguous"
+            self._note_lost(source, reason)
         return owner
 
     def _owned_sums(self) -> dict[_Key, Tensor | None]:
-        """The sums by the tensor they belong to; those of one that was computed again several times are one."""
-        found: dict[_Key, Tensor | None] = {}
+        """The sums by the tensor they belong to; sums of several recomputations of one tensor are added."""
+        sums_by_owner: dict[_Key, Tensor | None] = {}
         for (source, name), known in self._sums.items():
             owner = self._owner(source)
             if owner is None:
                 continue
             key = (owner, name)
-            there = found.get(key)
-            if known is None or (key in found and there is None):
-                found[key] = None
+            other = sums_by_owner.get(key)
+            if known is None or (key in sums_by_owner and other is None):
+                sums_by_owner[key] = None
             else:
-                found[key] = known.total if there is None else _sum(there, known.total)
-        return found
+                sums_by_owner[key] = known.total if other is None else _sum(other, known.total)
+        return sums_by_owner
 
-    def _take_sums(self, sums: dict[_Key, Tensor]) -> None:
-        taken: dict[tuple[int, int], Sighting] = {}
-        with self._sightings.together():
+    def _add_sums(self, sums: dict[_Key, Tensor]) -> None:
+        derived: dict[tuple[int, int], RecordedTensor] = {}
+        with self._tensors.deferred():
             for (owner, name), total in sums.items():
-                same = taken.get((id(owner), id(total)))
+                same = derived.get((id(owner), id(total)))
                 if same is not None and same.number >= 0:
-                    self._sightings.take_same(same, owner, name)
+                    self._tensors.add_same(same, owner, name)
                 else:
-                    taken[id(owner), id(total)] = self._sightings.take_of(coalesced(total), owner, name)
+                    derived[id(owner), id(total)] = self._tensors.add_derived(coalesce_sparse(total), owner, name)
 
-    def _note_lost(self, sighting: Sighting, reason: str) -> None:
-        self.notes[f"the gradient of {self._sightings.site(sighting.place)!r} is left out: {reason}"] = None
+    def _note_lost(self, record: RecordedTensor, reason: str) -> None:
+        self.notes[f"the gradient of {self._tensors.site(record.key)!r} was not recorded: {reason}"] = None
 
 
 def _sum(total: Tensor, grad: Tensor) -> Tensor:
-    return grad + total if total.is_sparse else total + grad  # a sparse tensor takes no dense one
+    return grad + total if total.is_sparse else total + grad  # sparse + dense is not implemented, dense + sparse is
 
 
 def _n_bytes(grad: Tensor) -> int:
     return grad._values().nbytes + grad._indices().nbytes if grad.is_sparse else grad.nbytes
 
 
-def coalesced(grad: Tensor) -> Tensor:
-    """A gradient whose numbers are its own: of a sparse one, a row that was looked up twice has two parts."""
+def coalesce_sparse(grad: Tensor) -> Tensor:
+    """Coalesce a sparse gradient: a row that was looked up twice has two entries."""
     return grad.coalesce() if grad.is_sparse and not grad.is_coalesced() else grad
 
 
 def _is_batched(grad: Tensor) -> bool:
-    """Whether it stands for many gradients, inside vmap."""
+    """Whether it is a wrapper inside vmap that stands for many gradients."""
     return bool(
         torch._C._functorch.is_functorch_wrapped_tensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)
     )

@@ -1,7 +1,7 @@
-"""Steps of optimizers, whichever the program has, told to whoever watches.
+"""One pair of global optimizer hooks that notifies every recorder.
 
-A compiled optimizer is guarded by the hooks that torch has for all optimizers. So there is one pair of hooks that never
-changes, and inside a compiled program it does nothing.
+`torch.compile` guards a compiled optimizer on torch's global optimizer hooks. There is therefore one pair of hook
+functions that never changes, and inside a compiled program it does nothing.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from torch.optim import optimizer as _torch_optimizer
 _KEY: Any = "cutaway"
 
 
-class Watcher(Protocol):
-    """Is told of each step of an optimizer; neither may raise."""
+class StepListener(Protocol):
+    """Callbacks around each optimizer step. They must not raise."""
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        """It is about to make a step; the arguments begin with itself."""
+        """Called before a step; `args[0]` is the optimizer itself."""
         ...
 
     def after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        """It has made it."""
+        """Called after a step."""
         ...
 
 
-_watchers: list[Watcher] = []
+_listeners: list[StepListener] = []
 
 
-def watch(watcher: Watcher) -> None:
-    """Tell somebody of every step from now on."""
-    _watchers.append(watcher)
+def subscribe(listener: StepListener) -> None:
+    """Notify a listener of every optimizer step from now on."""
+    _listeners.append(listener)
     _torch_optimizer._global_optimizer_pre_hooks[_KEY] = _before
     _torch_optimizer._global_optimizer_post_hooks[_KEY] = _after
 
 
-def unwatch(watcher: Watcher) -> None:
-    """Tell it no more; doing so again does nothing."""
-    if watcher in _watchers:
-        _watchers.remove(watcher)
-    if not _watchers:
+def unsubscribe(listener: StepListener) -> None:
+    """Stop notifying a listener. Idempotent."""
+    if listener in _listeners:
+        _listeners.remove(listener)
+    if not _listeners:
         _torch_optimizer._global_optimizer_pre_hooks.pop(_KEY, None)
         _torch_optimizer._global_optimizer_post_hooks.pop(_KEY, None)
 
 
 def _before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     if not torch.compiler.is_compiling():
-        for watcher in tuple(_watchers):
-            watcher.before_step(optimizer, args, kwargs)
+        for listener in tuple(_listeners):
+            listener.before_step(optimizer, args, kwargs)
 
 
 def _after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     if not torch.compiler.is_compiling():
-        for watcher in tuple(_watchers):
-            watcher.after_step(optimizer, args, kwargs)
+        for listener in tuple(_listeners):
+            listener.after_step(optimizer, args, kwargs)

@@ -1,4 +1,4 @@
-"""`cutaway.record`: watch a training run step by step, without changing it."""
+"""`cutaway.record` and the `Recorder`: record a training run step by step without changing it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
-from cutaway.recording.ending import Ending
-from cutaway.recording.environment import environment, module_tree, plain
-from cutaway.recording.guarding import Guard
-from cutaway.recording.observing import Wanted
-from cutaway.recording.pending import PendingScalars
-from cutaway.recording.schedules import Cost, EveryLike, schedule_of
-from cutaway.recording.settings import Further, Level, Settings
-from cutaway.recording.stepping import RecordedStep, Role
-from cutaway.recording.structures import Structures
-from cutaway.recording.subjects import Models, Subjects
-from cutaway.recording.units import RecordedUnits
-from cutaway.store.archive import Archive
-from cutaway.store.run import Run
-from cutaway.store.writer import Options, Writer
+from cutaway.recording.environment import environment, module_tree, to_plain
+from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.hooks import SiteFilter
+from cutaway.recording.models import Models, RecordedModels
+from cutaway.recording.recorded_units import RecordedUnits
+from cutaway.recording.scalars import PendingScalars
+from cutaway.recording.schedules.parse import Cost, EveryLike, schedule_of
+from cutaway.recording.settings import Level, RecordOptions, Settings
+from cutaway.recording.shutdown import CloseAtExit
+from cutaway.recording.step import RecordedStep, Role
+from cutaway.recording.step_graph import StepGraphs
+from cutaway.store.reading.archive import Archive
+from cutaway.store.runs.run import Run
+from cutaway.store.writing.writer import Options, Writer
 
 _SAVE_EVERY = 10.0
-"""Seconds after which what the schedule has counted is saved, for whoever resumes after a sudden death."""
+"""Seconds between saves of the schedule's state, so that a run killed between two recorded steps resumes with it."""
 
 
 def record(
@@ -42,9 +42,9 @@ def record(
     samples: int | Sequence[int] = 0,
     statistics: Level = "core",
     resume: bool = False,
-    **further: Unpack[Further],
+    **options: Unpack[RecordOptions],
 ) -> Recorder:
-    """Record a training run: a `with` around the loop, and one around each step.
+    """Record a training run: put one `with` block around the loop and one around each step.
 
         with cutaway.record("runs/base", model, every=50, samples=8) as run:
             for x, y in loader:
@@ -55,18 +55,20 @@ def record(
                     run.log(loss=loss)
 
     Args:
-        model: what is recorded; several models by name, as a dict.
-        every: which steps: every n of each kind, or a schedule (`docs/schedules.md`).
-        at: which tensors: all results of modules, parameters and buffers, or those that sites and patterns cover.
-        samples: of how many samples of a batch the values are kept; or of which.
-        statistics: "core", or "full": also of each unit and each sample.
-        resume: whether to go on with the run that is there.
+        path: the folder to write the run to.
+        model: the model to record, or a dict of several models by name.
+        every: which steps to record: every nth of each kind, or a schedule (`docs/schedules.md`).
+        at: which tensors to record: sites and patterns. By default all module outputs, parameters and buffers.
+        samples: how many samples of each batch to store values for, or a list of sample indices.
+        statistics: "core", or "full" for statistics per unit and per sample as well.
+        resume: whether to continue the run that is already at `path`.
+        options: `gradients`, `updates`, `graph`, `config`, `enabled` and others: see `RecordOptions`.
     """
-    return Recorder(path, model, every, Settings.of(at, samples, statistics, further), resume=resume)
+    return Recorder(path, model, every, Settings.of(at, samples, statistics, options), resume=resume)
 
 
 class Recorder:
-    """Writes a run. Made by `cutaway.record`; whatever goes wrong in it, the training goes on."""
+    """Writes a run; `cutaway.record` returns one. An error inside the recorder never stops the training."""
 
     def __init__(
         self, path: str | os.PathLike[str], model: Models, every: EveryLike, settings: Settings, *, resume: bool
@@ -82,49 +84,50 @@ class Recorder:
         self._writer: Writer | None = None
         self._is_closed = False
         self._saved = monotonic()
-        self.guard = Guard(self._say)
+        self.guard = ErrorGuard(self._note_failure)
         if not settings.enabled:
             return
-        self._subjects = Subjects(model)
-        self._wanted = Wanted(
+        self._models = RecordedModels(model)
+        self._filter = SiteFilter(
             settings.at, gradients=settings.gradients, updates=settings.updates, parameters=settings.parameters
         )
         rank, world_size = _rank()
         options = Options(fsync=settings.fsync, limits=settings.limits)
         self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
         self._scalars = PendingScalars(self._writer.scalars)
-        self._structures = Structures(self._writer)
+        self._graphs = StepGraphs(self._writer)
         self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
         if resume:
             try:
-                self._go_on(rank)
+                self._resume(rank)
             except BaseException:
                 self._writer.close()
                 raise
-        self._ending = Ending(self)
+        self._close_at_exit = CloseAtExit(self)
         self._described: Any = None
         self.guard(self._describe)
 
     def _describe(self) -> None:
-        """Note what stands beside a run."""
+        """Write the run's documents: environment, unit rule, modules, config."""
         assert self._writer is not None
         self._writer.document("environment", environment())
         self._writer.document("units", {"rule": "graph"})
         self._describe_modules()
         if self._settings.config is not None:
-            config = plain(self._settings.config)
+            config = to_plain(self._settings.config)
             self._writer.document("config", config if isinstance(config, dict) else {"config": config})
 
     def _describe_modules(self) -> None:
-        """The tree of modules, again if it has changed: adapters come late."""
-        held = self._subjects.held
-        key = ([addresses for _, addresses in self._subjects.modules.values()], [one.names for one in held])
+        """Write the module tree, again if it has changed: adapters may be added after the run began."""
+        models = self._models
+        names = [parameter.names for parameter in models.parameters]
+        key = ([addresses for _, addresses in models.modules.values()], names)
         if key != self._described and self._writer is not None:
             self._described = key
-            self._writer.document("modules", module_tree(self._subjects.root))
+            self._writer.document("modules", module_tree(models.root))
 
-    def _go_on(self, rank: int) -> None:
-        """Take up the numbers and the spending of the session before."""
+    def _resume(self, rank: int) -> None:
+        """Continue the step numbers and the schedule of the previous session."""
         run = Run(Archive(self._path))
         if rank in run.ranks:
             run = run.rank(rank)
@@ -138,13 +141,13 @@ class Recorder:
     # steps
 
     def step(self, kind: str | None = "", *, number: int | None = None, batch_size: int | None = None) -> Step:
-        """A block around one step of training.
+        """Context manager around one training step.
 
         Args:
-            kind: kinds are scheduled apart from each other. None if it is known only later: then the step is
-                recorded first, and kept if `step.kind` was set inside and steps of that kind are due.
-            number: its number, where the program counts by itself; it must grow.
-            batch_size: samples in its batch, where the first input of the model does not tell.
+            kind: the kind of step, such as "eval". Each kind has its own schedule. Pass None if you learn the kind
+                inside the block: the step is recorded, and written only if you set `step.kind` and that kind is due.
+            number: the step number, if you count steps yourself. Numbers must increase.
+            batch_size: the number of samples in the batch, if it cannot be inferred from the first model input.
         """
         return Step(self, kind if kind is None else str(kind), number, batch_size)
 
@@ -155,7 +158,7 @@ class Recorder:
 
     @property
     def path(self) -> str:
-        """Where the run lies."""
+        """The folder of the run."""
         return self._path
 
     @property
@@ -165,20 +168,20 @@ class Recorder:
 
     @property
     def _at(self) -> int:
-        """The step that what is said now belongs to: the open one, the last one, or the first to come."""
+        """The step that notes and scalars are attached to now: the open step, else the last one, else the first."""
         return self.number if self._open is not None or self._last < 0 else self._last
 
     @property
     def acknowledged(self) -> int | None:
-        """The last recorded step that survives the death of the process."""
+        """The last recorded step that is safely on disk, should the process die now."""
         return None if self._writer is None else self._writer.acknowledged
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong so far, in words."""
+        """Messages of everything that has gone wrong so far."""
         return () if self._writer is None else self._writer.problems
 
-    # what is added by hand
+    # added by the user
 
     def tensor(
         self,
@@ -191,14 +194,16 @@ class Recorder:
         batch_dim: int | None = None,
         unit_dim: int | Sequence[int] | None = None,
     ) -> None:
-        """Record any tensor under a name; it answers to `$name`. Outside recorded steps this does nothing.
+        """Record any tensor under a name; its site is `$name`. Does nothing outside recorded steps.
 
         Args:
-            role: what it is for.
-            node: the node of the dependency graph it belongs to, where several tensors share one.
-            part: what tells it apart from the others in its node.
-            batch_dim: the dimension that counts its samples, where the graph of the model does not tell.
-            unit_dim: the dimension that counts its units, or several, where the graph of the model does not tell.
+            name: the name of the tensor.
+            tensor: the tensor to record.
+            role: "input", "target", "loss", "parameter", "buffer" or "value".
+            node: the node of the dependency graph that the tensor belongs to, if several tensors share one.
+            part: the name of the tensor within its node.
+            batch_dim: the sample dimension, if the graph of the model does not determine it.
+            unit_dim: the unit dimension or dimensions, if the graph of the model does not determine them.
         """
         step = self._open.recorded if self._open is not None else None
         if step is not None:
@@ -206,16 +211,16 @@ class Recorder:
             self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
 
     def samples(self, **fields: Any) -> None:
-        """Say what the samples of this step are: `ids=`, `text=`, `tokens=`, `label=`, `image=`, or other fields.
+        """Describe the samples of this step: `ids=`, `text=`, `tokens=`, `label=`, `image=`, or any other field.
 
-        Each has one entry a sample. Those of the kept samples are stored, so that they can be found by content.
+        Each field has one entry per sample. The entries of the stored samples are written and searchable.
         """
         step = self._open.recorded if self._open is not None else None
         if step is not None:
             self.guard(step.samples, fields)
 
     def log(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
-        """Log numbers, at every step: `run.log(loss=loss, lr=0.1)`. A tensor on a device is not waited for."""
+        """Log scalars: `run.log(loss=loss, lr=0.1)`. Works at every step and never waits for a GPU."""
         if self._writer is None:
             return
         named = {**(values or {}), **more}
@@ -227,7 +232,7 @@ class Recorder:
                     self.tensor(name, value, role="loss")
 
     def note(self, text: str, *, level: str = "info") -> None:
-        """Note something; it is linked to the step."""
+        """Add a note to the run, attached to the current step."""
         if self._writer is not None and self._is_open():
             self.guard(self._note, text, level)
 
@@ -236,37 +241,37 @@ class Recorder:
             self._writer.note(str(text), step=self._at, level=level)
 
     def _is_open(self) -> bool:
-        """Whether the run can still be written to; said once if not."""
+        """Whether the run still accepts data; reports once if it is closed."""
         if self._is_closed:
-            self.guard.trouble(InputError("the run is closed, and nothing more is recorded"))
+            self.guard.report(InputError("the run is closed: nothing more is recorded"))
         return not self._is_closed
 
     @contextmanager
     def iteration(self) -> Iterator[int]:
-        """A block around one iteration inside a step: what is seen in it is kept apart. Gives its number, from 1."""
+        """Context manager around one iteration inside a step; its tensors are recorded separately. Yields 1, 2, …"""
         step = self._open.recorded if self._open is not None else None
         if step is None:
             yield 0
             return
-        sightings = step.sightings
-        before = sightings.iteration
+        tensors = step.tensors
+        before = tensors.iteration
         step.n_iterations += 1
-        sightings.iteration = step.n_iterations
+        tensors.iteration = step.n_iterations
         try:
             yield step.n_iterations
         finally:
-            sightings.iteration = before
+            tensors.iteration = before
 
     @contextmanager
     def gradients(self, loss: str) -> Iterator[None]:
-        """A block around the backward pass of one loss: its share of every gradient is kept as `grad/<loss>`, too."""
+        """Context manager around the backward pass of one loss; also records its gradients as `grad/<loss>`."""
         step = self._open.recorded if self._open is not None else None
         if step is None:
             yield
             return
-        gradients = step.observer.gradients
+        gradients = step.hooks.gradients
         before, gradients.loss = gradients.loss, str(loss)
-        self.guard(step.observer.follow_parameters)
+        self.guard(step.hooks.hook_parameters)
         try:
             yield
         finally:
@@ -275,9 +280,9 @@ class Recorder:
     # the dependency graph
 
     def link(self, parent: str, child: str) -> None:
-        """Draw an edge by hand, where a dependency does not go through torch: `run.link("$memory", "reader")`."""
+        """Add a dependency that does not go through torch: `run.link("$memory", "reader")`."""
         if self._writer is not None:
-            self._structures.manual.append((str(parent), str(child)))
+            self._graphs.manual.append((str(parent), str(child)))
 
     def arrange(
         self,
@@ -288,23 +293,23 @@ class Recorder:
         order: float | None = None,
         hidden: bool | None = None,
     ) -> None:
-        """Say how nodes are shown: under which name, in which group, in which order, or not at all."""
+        """Set how the graph shows nodes: their label, group and order, or whether they are hidden."""
         if self._writer is None:
             return
-        said = {"at": at, "label": label, "group": group, "order": order, "hidden": hidden}
-        self._arrangement.append({key: value for key, value in said.items() if value is not None})
+        rule = {"at": at, "label": label, "group": group, "order": order, "hidden": hidden}
+        self._arrangement.append({key: value for key, value in rule.items() if value is not None})
         self.guard(self._writer.document, "arrangement", list(self._arrangement))
 
-    # ending
+    # closing
 
     def flush(self) -> None:
-        """Wait until everything recorded so far is on disk."""
+        """Block until everything recorded so far is on disk."""
         if self._writer is not None:
             self.guard(self._scalars.drain)
             self.guard(self._writer.flush)
 
     def close(self) -> None:
-        """Bring everything to disk and end the run; calling it again does nothing."""
+        """Write everything to disk and end the run. Idempotent."""
         if self._writer is None or self._is_closed:
             return
         try:
@@ -314,13 +319,13 @@ class Recorder:
             self.guard(self._save_schedule)
         finally:
             self._is_closed = True
-            self._ending.cancel()
+            self._close_at_exit.cancel()
             self.guard(self._writer.close)
 
     def _save_schedule(self) -> None:
         if self._writer is not None:
             self._saved = monotonic()
-            self._writer.document("schedule", plain(self._schedule.state()))
+            self._writer.document("schedule", to_plain(self._schedule.state()))
 
     def __enter__(self) -> Recorder:
         return self
@@ -329,10 +334,10 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and not isinstance(error, (GeneratorExit, SystemExit)):
-            self.note(f"the program ended the run with {kind.__name__ if kind else ''}: {error}"[:2000], level="error")
+            self.note(f"the run ended with {kind.__name__ if kind else ''}: {error}"[:2000], level="error")
         elif self._writer is not None and self._last < 0:
-            forgotten = InputError("no step was begun, so nothing is recorded: put `with run.step():` around each")
-            self.guard.trouble(forgotten)
+            forgotten = InputError("no step was recorded because none was begun: put `with run.step():` around each")
+            self.guard.report(forgotten)
         self.close()
 
     def __repr__(self) -> str:
@@ -341,25 +346,25 @@ class Recorder:
 
     # for Step
 
-    def _say(self, text: str) -> None:
-        """A failure of ours."""
+    def _note_failure(self, text: str) -> None:
+        """Write an internal failure into the run as a note."""
         if self._writer is not None and not self._is_closed:
             self._writer.note(text, step=self.number, level="error")
 
     def _enter(self, step: Step) -> None:
-        """A step begins."""
+        """Begin a step, and record it if it is due."""
         if self._writer is None or not self._is_open():
             return
         if self._open is not None:
-            self.guard.trouble(InputError("a step began inside another one: it counts as part of that"))
+            self.guard.report(InputError("a step began inside another step: it counts as part of the outer one"))
             return
         step.number = self._last = self._number_of(step)
         self._next = step.number + 1
         self._open = step
         step.is_counted = True
         self.guard.seconds = 0.0
-        step.is_late = step.kind is None
-        if step.is_late or self._is_due(step):
+        step.has_late_kind = step.kind is None
+        if step.has_late_kind or self._is_due(step):
             self.guard(self._begin, step)
 
     def _number_of(self, step: Step) -> int:
@@ -368,13 +373,13 @@ class Recorder:
         try:
             given = operator.index(step.number_given)
         except TypeError:
-            self.guard.trouble(
-                InputError(f"step {step.number_given!r} is no whole number, and it counts as {self._next}")
+            self.guard.report(
+                InputError(f"number={step.number_given!r} is not an integer: the step is numbered {self._next} instead")
             )
             return self._next
         if given <= self._last:
-            said = f"step {given} comes after step {self._last}"
-            self.guard.trouble(InputError(f"{said}: step numbers must grow, and it counts as {self._next}"))
+            problem = f"number={given} is not greater than the last step, {self._last}"
+            self.guard.report(InputError(f"{problem}: step numbers must increase; using {self._next} instead"))
             return self._next
         return given
 
@@ -382,20 +387,20 @@ class Recorder:
         try:
             return step.kind is not None and bool(self._schedule.wants(step.number, step.kind))
         except Exception as error:
-            self.guard.trouble(error)
+            self.guard.report(error)
             return False
 
     def _begin(self, step: Step) -> None:
-        self._subjects.refresh()
+        self._models.refresh()
         self._describe_modules()
-        is_traced = self._settings.graph and self._structures.is_wanted(step.kind)
+        is_traced = self._settings.graph and self._graphs.needs_trace(step.kind)
         recorded = RecordedStep(
-            self._settings, self._subjects, self._wanted, self.guard, units=self._units, is_traced=is_traced
+            self._settings, self._models, self._filter, self.guard, units=self._units, is_traced=is_traced
         )
-        recorded.is_late = step.is_late
+        recorded.has_late_kind = step.has_late_kind
         if step.batch_size is not None:
-            recorded.sightings.keeper.batch_size = int(step.batch_size)
-            recorded.sightings.keeper.is_told = True
+            recorded.tensors.selection.batch_size = int(step.batch_size)
+            recorded.tensors.selection.is_batch_size_given = True
         try:
             recorded.start()
             step.recorded = recorded
@@ -404,7 +409,7 @@ class Recorder:
             raise
 
     def _leave(self, step: Step, error: BaseException | None) -> None:
-        """A step ends, by itself or by an exception."""
+        """End a step, normally or with an exception; write it if it is to be kept."""
         if self._open is not step:
             return
         recorded = step.recorded
@@ -413,15 +418,15 @@ class Recorder:
                 self.guard(recorded.stop, error)
                 step.recorded = None
                 step.kind = step.kind if step.kind is None else str(step.kind)
-                if recorded.is_whole and not step.is_discarded and (not step.is_late or self._is_due(step)):
+                if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
                     self.guard(self._write, step, recorded)
         finally:
-            self._forget(step, recorded)
+            self._release(step, recorded)
         if recorded is None and monotonic() - self._saved > _SAVE_EVERY:
             self.guard(self._save_schedule)
 
-    def _forget(self, step: Step, recorded: RecordedStep | None) -> None:
-        """Whatever became of a step, nothing of it stays."""
+    def _release(self, step: Step, recorded: RecordedStep | None) -> None:
+        """Remove every hook of a step, whatever happened in it."""
         step.recorded = None
         self._open = None
         if recorded is not None:
@@ -431,53 +436,46 @@ class Recorder:
         assert self._writer is not None
         began = perf_counter()
         kind = step.kind or ""
-        n_bytes = recorded.write(self._writer, self._structures, step.number, kind, self._order)
-        for note in filter(self.guard.is_first, recorded.notes):
+        n_bytes = recorded.write(self._writer, self._graphs, step.number, kind, self._order)
+        for note in filter(self.guard.is_new, recorded.notes):
             self._writer.note(note, step=step.number, level="info")
         if "error" not in recorded.about:
-            self.guard(self._wanted.check)
+            self.guard(self._filter.check)
         self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))
-        self._scalars.start()
-        self._save_schedule()  # whoever is killed resumes with it
+        self._scalars.start_copies()
+        self._save_schedule()  # so that a killed run resumes with it
 
 
 class Step:
-    """A block around one step; made by `run.step()`."""
+    """Context manager around one training step; `run.step()` returns one."""
 
     __slots__ = (
-        "_run",
-        "batch_size",
-        "is_counted",
-        "is_discarded",
-        "is_late",
-        "kind",
-        "number",
-        "number_given",
+        "_run", "batch_size", "has_late_kind", "is_counted", "is_discarded", "kind", "number", "number_given",
         "recorded",
-    )
+    )  # fmt: skip
 
     def __init__(self, run: Recorder, kind: str | None, number: int | None, batch_size: int | None) -> None:
         self._run = run
         self.kind = kind
-        """Steps of each kind are scheduled apart; may be set inside the block if it was None."""
+        """The kind of the step. You may set it inside the block if it was None."""
         self.number_given = number
         self.number = -1
         self.batch_size = batch_size
         self.recorded: RecordedStep | None = None
         self.is_counted = False
         self.is_discarded = False
-        self.is_late = False
+        self.has_late_kind = False
 
     def discard(self) -> None:
-        """Do not keep this step after all."""
+        """Do not write this step."""
         self.is_discarded = True
 
     def __enter__(self) -> Step:
         try:
             self._run._enter(self)
         except Exception as error:
-            self._run.guard.trouble(error)
-        except BaseException:  # Ctrl-C: the block is not entered, so nobody else will end it
+            self._run.guard.report(error)
+        except BaseException:  # Ctrl-C: __exit__ will not run, because the block was never entered
             self.is_discarded = True
             self._run._leave(self, None)
             raise
@@ -490,8 +488,8 @@ class Step:
             try:
                 self._run._leave(self, error)
             except Exception as failure:
-                self._run.guard.trouble(failure)
-                self._run._forget(self, self.recorded)
+                self._run.guard.report(failure)
+                self._run._release(self, self.recorded)
 
 
 def _rank() -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What a model is worth without some of its units: the answer of `cutaway.neurons.ablate`."""
+"""`Ablation`: the result of `cutaway.neurons.ablate`."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
+from cutaway.core.formatting import plural
 from cutaway.results.result import Result
 
 Effect = tuple[str, float, float]
-"""The name of a metric, what it is with all units, what it is without some."""
+"""The name of a metric, its value with all units, and its value without the ablated units."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ablation(Result):
-    """Metrics of a model with all its units, without the best ones, and without as many random ones."""
+    """Metrics of a model with all its units, without the top units, and without the same number of random units."""
 
     model: str
     """Class of the model."""
     method: str
-    """What ranked the units; "given" where they were named one by one."""
+    """The method that ranked the units; "given" if you listed the units yourself."""
     to: str
-    """What their values were changed to: "zero", "mean" or "resample"."""
+    """What replaced their values: "zero", "mean" or "resample"."""
     metrics: tuple[str, ...]
-    """Names of what was measured."""
+    """Names of the metrics."""
     units: tuple[str, ...]
-    """The best units, as sites; the first `n[i]` of them were ablated together."""
+    """The top units, as sites. Size i ablates the first `n[i]` of them together."""
     n: NDArray[np.int64]
-    """(size,): how many units were ablated, rising."""
+    """(size,): the number of ablated units, ascending."""
     baseline: NDArray[np.float64]
     """(metric,): with all units."""
     scores: NDArray[np.float64]
-    """(size, metric): without the best n."""
+    """(size, metric): without the top n units."""
     random: NDArray[np.float64]
-    """(size, draw, metric): without n random units, as many at each site as the best have there."""
+    """(size, draw, metric): without n random units, drawn with the same number per site as the top units."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -46,54 +47,54 @@ class Ablation(Result):
 
     @property
     def n_random(self) -> int:
-        """How many random choices of each size there were."""
+        """The number of random draws per size."""
         return int(self.random.shape[1])
 
     @property
     def effect(self) -> NDArray[np.float64]:
-        """(size, metric): what the ablation of the best units changes."""
+        """(size, metric): the change caused by ablating the top units."""
         return self.scores - self.baseline
 
     @property
     def random_effect(self) -> NDArray[np.float64]:
-        """(size, draw, metric): what the ablation of random units changes."""
+        """(size, draw, metric): the change caused by ablating random units."""
         return self.random - self.baseline
 
     @property
     def random_mean(self) -> NDArray[np.float64]:
-        """(size, metric): NaN where nothing was drawn."""
+        """(size, metric): the mean over the draws; NaN without draws."""
         return self.random.mean(axis=1) if self.n_random else np.full(self.scores.shape, np.nan)
 
     @property
     def random_std(self) -> NDArray[np.float64]:
-        """(size, metric): the spread over the draws; NaN where there are fewer than two."""
+        """(size, metric): the standard deviation over the draws; NaN with fewer than two."""
         return self.random.std(axis=1, ddof=1) if self.n_random > 1 else np.full(self.scores.shape, np.nan)
 
     @property
     def p(self) -> NDArray[np.float64]:
-        """(size, metric): how likely random units change as much, `(1 + draws that do) / (1 + draws)`.
+        """(size, metric): p-value that random units change the metric as much, `(1 + draws that do) / (1 + draws)`.
 
         It cannot be smaller than `1 / (1 + n_random)`.
         """
         as_much = np.abs(self.random_effect) >= np.abs(self.effect)[:, None]
-        found: NDArray[np.float64] = (1 + as_much.sum(axis=1)) / (1 + self.n_random)
-        return found
+        p: NDArray[np.float64] = (1 + as_much.sum(axis=1)) / (1 + self.n_random)
+        return p
 
     def effects(self, n: int | None = None) -> tuple[Effect, ...]:
-        """Each metric before and after n units were ablated, as `cutaway.neurons.page(effects=…)` takes them.
+        """Each metric before and after ablating n units, in the form that `cutaway.neurons.page(effects=…)` takes.
 
         Args:
-            n: one of the sizes that were measured; the largest if not given.
+            n: one of the measured sizes; default: the largest.
         """
         if n is not None and n not in self.n:
-            raise InputError(f"n={n}: {', '.join(map(str, self.n.tolist()))} units were ablated.")
+            raise InputError(f"n={n} was not measured. Measured sizes: {', '.join(map(str, self.n.tolist()))}.")
         row = -1 if n is None else int(np.flatnonzero(self.n == n)[0])
         return tuple(zip(self.metrics, self.baseline.tolist(), self.scores[row].tolist(), strict=True))
 
     def table(self) -> Any:
-        """One row for each size and metric: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per size and metric, as a pandas DataFrame, or as a list of dicts without pandas."""
         effect, mean, std, p = self.effect, self.random_mean, self.random_std, self.p
-        return framed(
+        return to_dataframe(
             {
                 "n": n,
                 "metric": metric,
@@ -111,13 +112,13 @@ class Ablation(Result):
     def __repr__(self) -> str:
         lines = [
             f"Ablation of {self.model} by {self.method}: up to {int(self.n[-1]):,} units to {self.to}, "
-            f"{self.n_random} random choices of as many"
+            f"{plural(self.n_random, 'random draw')} of the same size"
         ]
         mean, std = self.random_mean, self.random_std
         for j, metric in enumerate(self.metrics):
             lines.append(f"  {metric}: {self.baseline[j]:.4g} with all units")
             for i, n in enumerate(self.n.tolist()):
                 spread = f" ± {std[i, j]:.2g}" if self.n_random > 1 else ""
-                beside = f", random {mean[i, j]:.4g}{spread}" if self.n_random else ""
-                lines.append(f"    without {n:,}: {self.scores[i, j]:.4g}{beside}")
+                random_text = f", random {mean[i, j]:.4g}{spread}" if self.n_random else ""
+                lines.append(f"    without {n:,}: {self.scores[i, j]:.4g}{random_text}")
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Units that say the same, together: the answer of `cutaway.neurons.clusters`."""
+"""`Clusters`: the result of `cutaway.neurons.clusters`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.tables import framed
+from cutaway.core.dataframes import to_dataframe
+from cutaway.core.formatting import plural
 from cutaway.results.result import Result
 
 _MOST_SHOWN = 5
@@ -17,19 +18,19 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters(Result):
-    """Clusters of correlated units, numbered by the first unit of each."""
+    """Clusters of correlated units, numbered in the order of their first units."""
 
     labels: NDArray[np.int64]
-    """(unit,): the cluster of each, counted from 0."""
+    """(unit,): the cluster index of each unit."""
     independent: NDArray[np.int64]
-    """(cluster,): the unit that stands for each, the one most like all its members; ties to the smaller index."""
+    """(cluster,): the medoid, the unit most similar to all members of its cluster; ties go to the lower index."""
     threshold: float
-    """The distance at which the tree was cut."""
+    """The distance at which the dendrogram was cut."""
     absolute: bool
-    """Whether units that rise and fall against each other count as alike."""
+    """Whether anticorrelated units count as similar."""
     names: Sequence[str] | None = None
     dead: NDArray[np.int64] | None = None
-    """Units that never change; each is a cluster of its own."""
+    """Units with a constant value; each forms its own cluster."""
 
     def __post_init__(self) -> None:
         for array in (self.labels, self.independent, self.dead):
@@ -37,7 +38,7 @@ class Clusters(Result):
                 array.flags.writeable = False
 
     def __len__(self) -> int:
-        """How many clusters there are."""
+        """The number of clusters."""
         return len(self.independent)
 
     @property
@@ -46,19 +47,19 @@ class Clusters(Result):
 
     @property
     def members(self) -> tuple[NDArray[np.int64], ...]:
-        """(cluster,): the units of each, by index."""
+        """(cluster,): the unit indices in each cluster."""
         order = np.argsort(self.labels, kind="stable")
         return tuple(np.split(order, np.cumsum(self.sizes)[:-1]))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """(cluster,): how many units each has."""
+        """(cluster,): the number of units in each cluster."""
         return np.bincount(self.labels, minlength=len(self))
 
     def table(self) -> Any:
-        """One row a unit: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per unit, as a pandas DataFrame, or as a list of dicts without pandas."""
         chosen = set(self.independent.tolist())
-        return framed(
+        return to_dataframe(
             {"unit": unit, "name": self._name(unit), "cluster": label, "independent": unit in chosen}
             for unit, label in enumerate(self.labels.tolist())
         )
@@ -67,7 +68,8 @@ class Clusters(Result):
         sizes = self.sizes
         like = "|r|" if self.absolute else "r"
         lines = [
-            f"Clusters: {self.n_units:,} units in {len(self):,} clusters, 1 - {like} ≤ {self.threshold:g} on average"
+            f"Clusters: {self.n_units:,} units in {plural(len(self), 'cluster')}, average linkage of 1 - {like}, "
+            f"cut at {self.threshold:g}"
         ]
         largest = np.argsort(-sizes, kind="stable")[:_MOST_SHOWN]
         members = self.members

@@ -1,4 +1,4 @@
-"""What differs between two traces: the answer of `cutaway.diff`."""
+"""The result of `cutaway.diff`: the differences between two traces."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cutaway.core import late
+from cutaway.core.formatting import plural, ratio_text
 from cutaway.core.sites import ROOT
 
 How = Literal["new", "gone", "changed", "moved"]
 Kind = Literal["op", "input", "output", "parameter", "buffer", "constant", "module"]
 Aspect = Literal["function", "class", "shape", "dtype", "arguments", "inputs"]
-"""In what something changed:
+"""What changed:
 
 function    another function was called in its place
-class       another class of module stands at its address
+class       its module has another class
 shape       of the value
 dtype       of the value
-arguments   those that are no tensors, and how many tensors there are
+arguments   the non-tensor arguments, or the number of tensors
 inputs      it was computed from other tensors
 """
 _MOST_SHOWN = 5
@@ -30,22 +31,22 @@ _SHADES = (1e-4, 1e-2, 0.2)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference in structure."""
+    """One structural difference."""
 
     how: How
     kind: Kind
     label: str
-    """Of the second trace; of the first, if it is gone. Modules and parameters go by their address."""
+    """Label in the second trace; in the first one if it is gone. Modules and parameters have their address."""
     site: str
     was: str
     """Its site in the first trace; "" if it is new."""
     aspects: tuple[Aspect, ...] = ()
-    """In what it changed."""
+    """What changed."""
     before: str = ""
-    """What it was, in words."""
+    """Description in the first trace."""
     after: str = ""
     source: str = ""
-    """The line of the program that led to it."""
+    """The line of the program that it comes from."""
 
     def __str__(self) -> str:
         where = self.site if self.was in ("", self.site) else f"{self.was} → {self.site}"
@@ -55,29 +56,29 @@ class Change:
 
 
 SIGNS: dict[How, str] = {"new": "+", "gone": "−", "changed": "~", "moved": "→"}
-"""How changes are marked in print and in pictures."""
+"""Markers of changes in text and in pictures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How far two values are apart, by the elements that are finite in both; the first value is the measure."""
+    """The distance between two values, over the elements that are finite in both; relative to the first value."""
 
     is_equal: bool
-    """Whether every element is the same number; one NaN is as good as another."""
+    """Whether all elements are equal; NaN equals NaN."""
     absolute: float = 0.0
-    """The largest difference of two elements."""
+    """The largest absolute difference of two elements."""
     relative: float | None = 0.0
     """The same, relative to the largest element of the first; None if that is 0."""
     norm: float | None = 0.0
     """L2 norm of the difference, relative to that of the first; None if that is 0."""
     cosine: float | None = 1.0
-    """Of the angle between the two; None where one of them is 0."""
+    """Cosine similarity; None if one of the two is 0."""
     n_elements: int = 1
     n_different: int = 0
     n_nan: int = 0
-    """Elements that are NaN in one of the two only."""
+    """Elements that are NaN in only one of the two."""
     n_inf: int = 0
-    """Elements that are infinite in one only, or of opposite sign; NaN apart."""
+    """Elements that are infinite in only one, or of opposite sign; NaN not counted."""
 
     @property
     def share(self) -> float:
@@ -86,26 +87,26 @@ class Distance:
 
     @property
     def order(self) -> tuple[int, float, float]:
-        """Larger for values further apart: first what is not finite, then the norm."""
+        """Sort key, larger for larger distances: non-finite elements first, then the norm."""
         return self.n_nan + self.n_inf, float("inf") if self.norm is None else self.norm, self.absolute
 
     def __str__(self) -> str:
         if self.is_equal:
             return "equal"
         odd = [f"{n:,} {what}" for n, what in ((self.n_nan, "NaN"), (self.n_inf, "Inf")) if n]
-        far = "" if self.norm is None else f"{percent(self.norm)} of its norm, "
+        far = "" if self.norm is None else f"{ratio_text(self.norm)} of its norm, "
         some = f"{self.n_different:,} of {self.n_elements:,} elements" if self.n_different else "no element"
         return f"{far}at most {self.absolute:.2g}, {some}" + (f" ({', '.join(odd)} in one only)" if odd else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One value that both traces hold, and how far the two are apart."""
+    """One value that both traces have, and the distance between the two."""
 
     kind: Kind
     what: Literal["value", "grad"]
     label: str
-    """Of the second trace."""
+    """Label in the second trace."""
     site: str
     was: str
     """Its site in the first trace."""
@@ -113,9 +114,9 @@ class Compared:
     backward: int | None = None
     """The backward pass a gradient belongs to, from 0; None for values."""
     is_origin: bool = False
-    """Whether it differs and nothing that it was made from does: here a difference comes into being."""
+    """Whether it differs although none of its inputs does: a difference starts here."""
     source: str = ""
-    """The line of the program that led to it; "" where both are equal."""
+    """The line of the program that it comes from; "" if both are equal."""
 
     @property
     def is_equal(self) -> bool:
@@ -141,27 +142,27 @@ class First:
     different: tuple[str, ...]
     """Labels of its parents that differ, are new or have another shape."""
     unknown: tuple[str, ...]
-    """Labels of its parents whose values one of the two traces does not hold."""
+    """Labels of its parents whose values one of the two traces did not save."""
 
 
 @dataclass(frozen=True)
 class Diff:
-    """What differs between two traces. True if anything does.
+    """The differences between two traces. True if there are any.
 
-    It is plain data: `to_dict` gives what `json` takes. Only `draw` needs the traces, which it holds for that.
+    It is plain data: `to_dict` returns what `json` can write. It keeps the traces only for `draw`.
     """
 
     a: str
-    """The first trace in words."""
+    """Description of the first trace."""
     b: str
     structure: tuple[Change, ...]
-    """What is new, gone, changed or moved: modules and parameters, then ops in graph order."""
+    """Everything that is new, gone, changed or moved: modules and parameters, then ops in graph order."""
     values: tuple[Compared, ...]
-    """Every value that both hold, equal or not: sources, then ops in graph order, outputs, gradients."""
+    """Every value that both traces have, equal or not: sources, then ops in graph order, outputs, gradients."""
     first: First | None
     """The first op whose values differ; None if none does."""
     n_ops: int
-    """How many ops were found in both."""
+    """Number of ops in both traces."""
     notes: tuple[str, ...] = ()
     """What could not be compared, and why."""
 
@@ -180,7 +181,7 @@ class Diff:
 
     @property
     def changed(self) -> tuple[Change, ...]:
-        """Ops that both have, with another function, shape, dtype, other arguments or other inputs."""
+        """Ops that both traces have, with a different function, shape, dtype, arguments or inputs."""
         return self._changes("changed")
 
     def _changes(self, how: How) -> tuple[Change, ...]:
@@ -198,7 +199,7 @@ class Diff:
 
     @property
     def outputs(self) -> tuple[Compared, ...]:
-        """The outputs that both have, by their path."""
+        """The outputs that both traces have, by their path."""
         return tuple(row for row in self.values if row.kind == "output")
 
     @property
@@ -208,16 +209,16 @@ class Diff:
 
     @property
     def origins(self) -> tuple[Compared, ...]:
-        """The values that differ though nothing they were made from does."""
+        """The values that differ although none of their inputs does."""
         return tuple(row for row in self.values if row.is_origin)
 
     def largest(self, n: int = _MOST_SHOWN) -> tuple[Compared, ...]:
-        """The values of ops and sources that are furthest apart: those with NaN or Inf first, then by relative norm."""
+        """The values of ops and sources with the largest distances: NaN or Inf first, then by relative norm."""
         rows = [row for row in self.different if row.kind != "output"]
         return tuple(sorted(rows, key=lambda row: row.distance.order, reverse=True)[:n])
 
     def table(self) -> Any:
-        """One row a change or compared value: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per change or compared value: a pandas DataFrame if pandas is installed, else a list of dicts."""
         rows = [*map(_record_change, self.structure), *map(_record_value, self.values)]
         try:
             import pandas
@@ -226,7 +227,7 @@ class Diff:
         return pandas.DataFrame.from_records(rows, columns=list(_COLUMNS))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as dicts, lists, texts and numbers."""
+        """Everything as dicts, lists, strings and numbers."""
         return asdict(self)
 
     def draw(
@@ -240,43 +241,44 @@ class Diff:
     ) -> Any:
         """Draw the second trace with all differences marked; `path` ends in .svg, .pdf, .png or .dot.
 
-        Gives what is written; without a path, SVG.
+        Returns the content of the file; without a path, SVG text.
 
         Args:
-            depth: None draws every op, and what is gone as a whole in one box; a number folds all modules so many
-                steps below the root, gone or not, into one box each.
-            rolled: whether what repeats is drawn once: the passes of an op, and identical blocks.
-            color_by: "distance" for how far values are apart, or a measure of the second trace.
+            depth: how many levels of modules to open. None draws every op, except that a module that was removed as
+                a whole is one box.
+            rolled: whether to draw repetitions once: the passes of an op, and identical blocks.
+            direction: the direction of the data flow, "down" or "right".
+            color_by: "distance" for the distance between the values, or a measure of the second trace.
         """
         more = {"direction": direction, "color_by": color_by}
         return late.call("Diff.draw", self, path, depth=depth, rolled=rolled, **more)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write the interactive picture of both, differences marked, as one HTML file that needs nothing else."""
+        """Write the interactive picture of the diff as one self-contained HTML file."""
         written: Path = late.call("Diff.to_html", self, path)
         return written
 
     def __repr__(self) -> str:
         if not self:
-            equal = _counted(len(self.values), "value") + " equal" if self.values else "no value compared"
-            return "\n".join([f"no difference: {_counted(self.n_ops, 'op')} alike, {equal}", *self._noted()])
+            equal = plural(len(self.values), "value") + " equal" if self.values else "no value compared"
+            return "\n".join([f"no difference: {plural(self.n_ops, 'op')} alike, {equal}", *self._note_lines()])
         lines = [f"Diff of {self.a} and {self.b}", *self._counts(), *self._where()]
         lines += _structure(self.structure)
         if far := self.largest():
             rest = sum(row.kind != "output" for row in self.different) - len(far)
             lines += ["  furthest apart", *(f"    {row}" for row in far)]
             lines += [f"    and {rest:,} more"] if rest > 0 else []
-        return "\n".join([*lines, *self._noted()])
+        return "\n".join([*lines, *self._note_lines()])
 
     def _counts(self) -> list[str]:
         lines = []
         for kind in ("op", "module", "parameter", "buffer", "input", "output"):
             rows = [row for row in self.structure if row.kind == kind]
             counts = [(sum(row.how == how for row in rows), how) for how in SIGNS]
-            said = [f"{n:,} {how}" for n, how in counts if n]
-            said += [f"{self.n_ops:,} in both"] if kind == "op" else []
+            parts = [f"{n:,} {how}" for n, how in counts if n]
+            parts += [f"{self.n_ops:,} in both"] if kind == "op" else []
             if rows or kind == "op":
-                lines.append(f"  {kind + 's':<11} {', '.join(said)}")
+                lines.append(f"  {kind + 's':<11} {', '.join(parts)}")
         n, n_different = len(self.values), len(self.different)
         lines.append(f"  values      {n:,} compared, {n - n_different:,} equal, {n_different:,} different")
         return lines + [f"  output      {row}" for row in self.outputs[:_MOST_SHOWN]]
@@ -291,7 +293,7 @@ class Diff:
         lines += [f"              {first.source}"] if first.source else []
         return lines + ([f"              of its parents: {parents}"] if parents else [])
 
-    def _noted(self) -> list[str]:
+    def _note_lines(self) -> list[str]:
         return [f"  note        {note}" for note in self.notes]
 
 
@@ -303,7 +305,7 @@ _COLUMNS = (
 
 
 def _record_change(row: Change) -> dict[str, Any]:
-    """A row of the table; the keys are the attribute names."""
+    """A row of the table; its keys are the attribute names."""
     return {**dict.fromkeys(_COLUMNS), "what": "structure", **asdict(row)}
 
 
@@ -312,21 +314,8 @@ def _record_value(row: Compared) -> dict[str, Any]:
     return {**dict.fromkeys(_COLUMNS), **known.pop("distance"), **known, "share": row.distance.share}
 
 
-def percent(share: float) -> str:
-    """A share as a reader takes it in.
-
-    >>> percent(0.5), percent(0.034), percent(0.000021), percent(31.0)
-    ('50 %', '3.4 %', '2.1e-05', '31 ×')
-    """
-    if share >= 10:
-        return f"{share:.3g} ×"
-    if share >= 0.001:
-        return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.3g} %"
-    return f"{share:.1e}"
-
-
 def shade(distance: Distance) -> int:
-    """How strongly a difference is shown: 0 is equal; 1 is below 0.01 % of the norm, 2 below 1 %, 3 below 20 %."""
+    """The color strength of a difference: 0 equal, 1 below 0.01 % of the norm, 2 below 1 %, 3 below 20 %, else 4."""
     if distance.is_equal:
         return 0
     if distance.norm is None or distance.n_nan or distance.n_inf:
@@ -335,7 +324,7 @@ def shade(distance: Distance) -> int:
 
 
 def _structure(rows: Iterable[Change]) -> list[str]:
-    """The first few changes; a module that is new or gone stands for all that is in it."""
+    """Lines on the first few changes; a module that is new or gone covers all changes inside it."""
     whole: dict[tuple[How, str], Counter[str]] = {
         (row.how, row.site): Counter() for row in rows if row.kind == "module" and row.how in ("new", "gone")
     }
@@ -349,13 +338,13 @@ def _structure(rows: Iterable[Change]) -> list[str]:
     lines = ["  structure"] if shown else []
     for row in shown[: 2 * _MOST_SHOWN]:
         inside = whole.get((row.how, row.site), Counter()) if row.kind == "module" else Counter[str]()
-        more = ", ".join(_counted(n, kind) for kind, n in inside.items())
+        more = ", ".join(plural(n, kind) for kind, n in inside.items())
         lines.append(f"    {row}" + (f" with {more}" if more else ""))
     return lines + ([f"    and {len(shown) - 2 * _MOST_SHOWN:,} more"] if len(shown) > 2 * _MOST_SHOWN else [])
 
 
 def _home(row: Change, whole: Collection[tuple[How, str]]) -> tuple[How, str] | None:
-    """The outermost module, all new or all gone, that a change lies in; None if there is none."""
+    """The outermost new or removed module that contains a change; None if there is none."""
     address = row.site.split("/")[0].split(":")[0].split("@")[0]
     parts = address.split(".") if row.kind in _INSIDE and address != ROOT else []
     last = len(parts) if row.kind == "op" else len(parts) - 1
@@ -364,7 +353,3 @@ def _home(row: Change, whole: Collection[tuple[How, str]]) -> tuple[How, str] | 
 
 
 _INSIDE = ("op", "module", "parameter", "buffer")
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

@@ -1,4 +1,4 @@
-"""How well chosen units tell the labels, and how sure that is: what `cutaway.neurons.evaluate` and `layers` find."""
+"""`Evaluation` and `Layers`: the results of `cutaway.neurons.evaluate` and `cutaway.neurons.layers`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
+from cutaway.core.formatting import plural
 from cutaway.results.result import Result
 
 Action = Literal["keep", "remove"]
@@ -19,7 +20,7 @@ To = Literal["zero", "mean"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number and the interval it lies in.
+    """A value with its confidence interval.
 
     >>> Estimate(0.9312, 0.9, 0.95)
     0.931 [0.900, 0.950]
@@ -33,7 +34,7 @@ class Estimate:
         return self.value
 
     def __contains__(self, value: float) -> bool:
-        """Whether the interval covers it."""
+        """Whether the interval covers the value."""
         return self.low <= value <= self.high
 
     def __repr__(self) -> str:
@@ -42,90 +43,89 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Ablated:
-    """A probe that learned from all units, when some of its inputs are blotted out on the test rows."""
+    """Score of a probe trained on all units, with some of its inputs replaced on the test rows."""
 
     action: Action
-    """Whether the n best units are the only ones kept, or those removed."""
+    """Whether only the top n units keep their values, or the top n units are replaced."""
     to: To
-    """What the others become: zero, or their mean over the training rows."""
+    """The replacement: zero, or the mean over the training rows."""
     n: int
     score: Estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What was evaluated, on what."""
+    """What was evaluated, and on which rows and splits."""
 
     method: str
     metric: str
     kind: str
-    """Of the labels: classes or numbers."""
+    """Kind of the labels: classes or numbers."""
     n_rows: int
     n_units: int
     n_groups: int
     groups: str
-    """What was never on both sides of a split: sentences, word types, rows, groups."""
+    """What stays on one side of each split: sentences, word types, rows or groups."""
     n_folds: int
     seeds: tuple[int, ...]
     level: float
-    """Of the intervals."""
+    """Confidence level of the intervals."""
     widened: float
-    """By how much, for training rows that folds share."""
+    """Factor by which intervals are widened because folds share training rows."""
     is_ranked_inside: bool
-    """Whether units were ranked on the training rows of each split alone. If not, a ranking was given, which may have
-    seen the test rows."""
+    """Whether each split ranks the units on its own training rows. If False, you passed a ranking, which may have seen
+    the test rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation(Result):
-    """Scores on rows that nothing was learned from; with each number of units kept, and with all."""
+    """Scores on held-out rows for the top n units and for all units, with baselines and controls."""
 
     setting: Setting
     counts: tuple[int, ...]
-    """How many of the best units a probe was given; all that follows has an entry for each, where not said otherwise.
-    """
+    """The numbers n of top units. The tuples below have one entry per n unless stated otherwise."""
     kept: tuple[Estimate, ...]
-    """The metric with the n best units alone."""
+    """Score with the top n units only."""
     all_units: Estimate
-    """The metric with all units: the oracle."""
+    """Score with all units."""
     delta: tuple[Estimate, ...]
-    """`kept` less `all_units`, on the same resamples."""
+    """`kept` minus `all_units`, on the same resamples."""
     random: tuple[Estimate, ...] = ()
-    """The metric with n units drawn at random."""
+    """Score with n random units."""
     majority: float | None = None
-    """The metric if the most frequent class of the training rows is always said."""
+    """Score of always predicting the most frequent class of the training rows."""
     control: tuple[Estimate, ...] = ()
-    """The metric on the control task, with the same units, probe and splits."""
+    """Score on the control task, with the same units, probe and splits."""
     control_all: Estimate | None = None
     selectivity: tuple[Estimate, ...] = ()
-    """`kept` less `control`."""
+    """`kept` minus `control`."""
     selectivity_all: Estimate | None = None
     information: tuple[Estimate, ...] = ()
-    """Bits that the n best units tell of the class, on test rows, less what shuffled labels give where that is above 0.
-    Gaussians tell them, so that more may be there to tell."""
+    """Mutual information in bits between the top n units and the class, estimated by Gaussians on test rows, minus
+    `information_null` where that is above 0. This is a lower bound."""
     information_null: tuple[float, ...] = ()
-    """What shuffled labels give. Below 0, which is what overfitting costs, it was not subtracted: bits on test rows are
-    a lower bound, and would be one no more."""
+    """The same with shuffled labels. Values below 0 are the cost of overfitting. They are not subtracted, because
+    `information` would no longer be a lower bound."""
     information_all: Estimate | None = None
-    """Bits that the probe on all units tells of the class, on test rows."""
+    """Mutual information in bits between the prediction of the probe on all units and the class, on test rows."""
     entropy: float | None = None
-    """Of the classes, in bits: the most that can be told."""
+    """Entropy of the classes in bits: the upper limit of the mutual information."""
     ablated: tuple[Ablated, ...] = ()
     null: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    """(permutation,): the metric for the largest n, when everything is done again with permuted labels."""
+    """(permutation,): score for the largest n when everything is repeated with permuted labels."""
     p_value: float | None = None
-    """How often permuted labels do as well; never below 1 / (permutations + 1)."""
+    """p-value of the permutation test; never below 1 / (permutations + 1)."""
     per_seed: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    """(seed,): the metric for the largest n."""
+    """(seed,): score for the largest n."""
     stability: tuple[float, ...] = ()
-    """The mean overlap `|A ∩ B| / |A ∪ B|` of the n best units of two splits."""
+    """Mean Jaccard index `|A ∩ B| / |A ∪ B|` of the top n units of two splits."""
     chosen: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    """(unit,): in what share of the splits it is among the best, for the largest n."""
+    """(unit,): the fraction of splits that have it in their top n, for the largest n."""
     units: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """The n units most often among the best of a split; equals by how high they stand."""
+    """The n units most often in the top n of a split; ties go to the higher rank."""
     names: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
-    """What a reader has to know of these numbers."""
+    """Caveats for reading these numbers."""
 
     def __post_init__(self) -> None:
         for array in (self.null, self.per_seed, self.chosen, self.units):
@@ -133,25 +133,25 @@ class Evaluation(Result):
 
     @property
     def n(self) -> int:
-        """The largest number of units kept; that of all units if none were ranked."""
+        """The largest n; the number of all units if no units were ranked."""
         return self.counts[-1] if self.counts else self.setting.n_units
 
     @property
     def score(self) -> Estimate:
-        """The metric with so many."""
+        """Score with the top `n` units."""
         return self.kept[-1] if self.kept else self.all_units
 
     def smallest(self, within: float = 0.01) -> int | None:
-        """The least number of units whose metric is no more than this below that of all; None if none is."""
+        """The smallest n whose score is at most `within` below the score of all units; None if there is none."""
         if within < 0:
-            raise InputError(f"within={within!r}: 0 is the least.")
+            raise InputError(f"within={within!r}: must be 0 or more.")
         enough = (
             n for n, each in zip(self.counts, self.kept, strict=True) if each.value >= self.all_units.value - within
         )
         return next(enough, None)
 
     def table(self) -> Any:
-        """One row for each number of units: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per number of units, as a pandas DataFrame, or as a list of dicts without pandas."""
         columns: Mapping[str, Sequence[Estimate]] = {
             "score": self.kept,
             "delta": self.delta,
@@ -160,7 +160,7 @@ class Evaluation(Result):
             "selectivity": self.selectivity,
             "information": self.information,
         }
-        return framed(
+        return to_dataframe(
             {"n": n, **{key: value for name, each in columns.items() if each for key, value in _cells(name, each[row])}}
             for row, n in enumerate(self.counts)
         )
@@ -180,8 +180,8 @@ class Evaluation(Result):
         if self.p_value is not None:
             lines.append(f"  permuted labels {self.null.mean():.3f}, p = {self.p_value:.3g}")
         lines.append(
-            f"  {about.n_rows:,} rows, {about.n_groups:,} {about.groups}; {about.n_folds} "
-            f"{'folds' if about.n_folds > 1 else 'split'}, {len(about.seeds)} seed{'s' if len(about.seeds) > 1 else ''}"
+            f"  {about.n_rows:,} rows, {about.n_groups:,} {about.groups}; "
+            f"{plural(about.n_folds, 'split', 'folds')}, {plural(len(about.seeds), 'seed')}"
         )
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
@@ -189,24 +189,24 @@ class Evaluation(Result):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layers(Result):
-    """How well each site tells the labels: the same evaluation for each, on the same splits."""
+    """How well each site predicts the labels: the same evaluation per site, on the same splits."""
 
     sites: tuple[str, ...]
     evaluations: tuple[Evaluation, ...]
 
     @property
     def score(self) -> tuple[Estimate, ...]:
-        """The metric with all units of a site."""
+        """Score with all units of each site."""
         return tuple(each.all_units for each in self.evaluations)
 
     @property
     def selectivity(self) -> tuple[Estimate | None, ...]:
-        """Of all units of a site; None where nothing is known of words."""
+        """Selectivity with all units of each site; None if the words are unknown."""
         return tuple(each.selectivity_all for each in self.evaluations)
 
     @property
     def information(self) -> tuple[Estimate | None, ...]:
-        """Bits that the probe on all units of a site tells, on test rows; None where labels are numbers."""
+        """Mutual information in bits with all units of each site, on test rows; None if labels are numbers."""
         return tuple(each.information_all for each in self.evaluations)
 
     @property
@@ -216,23 +216,23 @@ class Layers(Result):
 
     def __getitem__(self, site: str) -> Evaluation:
         if site not in self.sites:
-            raise InputError(f"no site {site!r} was evaluated; there are {', '.join(map(repr, self.sites))}.")
+            raise InputError(f"site {site!r} was not evaluated. Evaluated sites: {', '.join(map(repr, self.sites))}.")
         return self.evaluations[self.sites.index(site)]
 
     def __len__(self) -> int:
         return len(self.sites)
 
     def table(self) -> Any:
-        """One row a site: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per site, as a pandas DataFrame, or as a list of dicts without pandas."""
         records = []
         for row, site in enumerate(self.sites):
             record: dict[str, Any] = {"site": site}
             for name in ("score", "selectivity", "information"):
-                found = getattr(self, name)[row]
-                if found is not None:
-                    record |= dict(_cells(name, found))
+                estimate = getattr(self, name)[row]
+                if estimate is not None:
+                    record |= dict(_cells(name, estimate))
             records.append(record)
-        return framed(records)
+        return to_dataframe(records)
 
     def __repr__(self) -> str:
         metric = self.evaluations[0].setting.metric

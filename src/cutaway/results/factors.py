@@ -1,4 +1,4 @@
-"""Few factors in place of many units: groups of neurons that fire together, and when they do."""
+"""`Factors`: groups of neurons that are active together, the result of `gen.factors()` and `cutaway.lm.factored`."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import listed, plural
 from cutaway.core.matrices import as_matrix
-from cutaway.core.tables import framed
 from cutaway.results.generation import Generation
 from cutaway.results.result import Result
 
 Floats = NDArray[np.float64]
 FactorMethod = Literal["nmf", "pca", "kmeans"]
-_MOST_SWEEPS = 20_000
+_MAX_ITERATIONS = 20_000
 _MOST_SHOWN = 4
-_SAID = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}
+_METHOD_TITLES = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}
 
 
 @dataclass(frozen=True, slots=True)
 class FactorText:
-    """One of the texts whose activations were taken apart."""
+    """One of the texts whose activations were factorized."""
 
     start: int
-    """Its first position, counted over all texts."""
+    """First position, counted over all texts."""
     end: int
-    """Behind its last position."""
+    """After the last position."""
     pieces: tuple[str, ...] = ()
-    """The text of each token; there may be one more than positions: what was written last was never read."""
+    """The text of each token. It may have one more than positions: the last generated token was never read."""
     n_prompt: int | None = None
-    """How many of the tokens were given; None where nothing was written."""
+    """How many of the tokens belong to the prompt; None if none was generated."""
     name: str = ""
-    """Which text it is, where there are several; "encoder" or "decoder" where a model has both."""
+    """Name of the text if there are several; "encoder" or "decoder" if a model has both."""
 
     @property
     def n_tokens(self) -> int:
@@ -45,28 +46,28 @@ class FactorText:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factors(Result):
-    """Activations as a sum of factors: at position p unit u is about Σ_f `weights[f, p]` · `units[f, u]`.
+    """Activations as a sum of factors: at position p, unit u is about Σ_f `weights[f, p]` · `units[f, u]`.
 
-    Factors stand by how much of the activations is theirs, the largest first. Arrays cannot be written to.
+    Factors are ordered by their share of the activations, largest first. Arrays are read-only.
     """
 
     method: FactorMethod
     weights: Floats
-    """(factor, position): how strong each factor is at each position."""
+    """(factor, position): strength of each factor at each position."""
     units: Floats
-    """(factor, unit): how much of each unit is in it. Of k-means, 1 for the members of the cluster, 0 for others."""
+    """(factor, unit): share of each unit in the factor. For k-means, 1 for members of the cluster, else 0."""
     layer_names: tuple[str, ...]
     """The sites of the units, in the order of the model."""
     layers: NDArray[np.int64]
-    """(unit,): the place of its site in `layer_names`."""
+    """(unit,): index of its site in `layer_names`."""
     indices: NDArray[np.int64]
     """(unit,): its number at that site."""
     error: float
-    """‖what is left over‖ / ‖activations‖, Frobenius norms; 0 where the factors say everything."""
+    """‖residual‖ / ‖activations‖, Frobenius norms; 0 if the factors are exact."""
     mean: Floats | None = None
-    """(unit,): what PCA takes away first; None for the others."""
+    """(unit,): the mean that PCA subtracts; None for other methods."""
     texts: tuple[FactorText, ...] = ()
-    """What was read, one after the other: the positions go through all of them."""
+    """The texts, one after another: positions run through all of them."""
     about: Mapping[str, object] = field(default_factory=dict)
     """Options of the method: JSON-like."""
     notes: tuple[str, ...] = ()
@@ -79,7 +80,7 @@ class Factors(Result):
             object.__setattr__(self, "texts", (FactorText(0, self.n_positions),))
 
     def __len__(self) -> int:
-        """How many factors there are."""
+        """Number of factors."""
         return len(self.weights)
 
     @property
@@ -88,45 +89,45 @@ class Factors(Result):
 
     @property
     def n_units(self) -> int:
-        """How many units were factored."""
+        """Number of units."""
         return int(self.units.shape[1])
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The tokens of all texts, as they are read; none where no text is known."""
+        """The readable tokens of all texts; empty if no text is known."""
         return tuple(piece for text in self.texts for piece in text.pieces)
 
     def of_text(self, text: int) -> Factors:
-        """The same factors at the positions of one text alone."""
+        """The same factors at the positions of one text."""
         if not -len(self.texts) <= text < len(self.texts):
-            raise InputError(f"text {text} was asked for, and there are {len(self.texts)}: they count from 0.")
+            raise InputError(f"there is no text {text}: there are {len(self.texts)}, counted from 0.")
         own = self.texts[text]
         n = own.end - own.start
         return replace(self, weights=self.weights[:, own.start : own.end].copy(), texts=(replace(own, start=0, end=n),))
 
-    # what a factor is made of
+    # units of a factor
 
     @property
     def members(self) -> NDArray[np.bool_]:
-        """(factor, unit): whether it takes part: above 0; of PCA, more than it would if all units were equal."""
+        """(factor, unit): whether a unit is a member: above 0; for PCA, above the value for equal shares."""
         if self.method == "pca":
             return np.asarray(np.abs(self.units) > 1 / np.sqrt(self.n_units))
         return np.asarray(self.units > 0)
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """(factor,): how many units take part in each."""
+        """(factor,): number of members of each factor."""
         return np.asarray(self.members.sum(axis=1), np.int64)
 
     @property
     def overlap(self) -> NDArray[np.int64]:
-        """(factor, factor): how many units take part in both; on the diagonal, in the one."""
-        members = self.members.astype(np.float64)  # floats multiply fast, and count exactly
+        """(factor, factor): number of shared members; on the diagonal, number of members."""
+        members = self.members.astype(np.float64)  # a float matmul is fast, and exact for counts
         return np.asarray((members @ members.T).round(), np.int64)
 
     @property
     def layer_shares(self) -> Floats:
-        """(factor, layer): the share of its size, |entries| summed, that lies in each layer; rows sum to 1."""
+        """(factor, layer): share of its size, the sum of |entries|, in each layer; rows sum to 1."""
         found = np.zeros((len(self), len(self.layer_names)))
         for layer in range(len(self.layer_names)):
             found[:, layer] = np.abs(self.units[:, self.layers == layer]).sum(axis=1)
@@ -135,46 +136,46 @@ class Factors(Result):
 
     @property
     def layer_counts(self) -> NDArray[np.int64]:
-        """(factor, layer): how many units of each layer take part."""
+        """(factor, layer): number of members in each layer."""
         columns = [self.members[:, self.layers == layer].sum(axis=1) for layer in range(len(self.layer_names))]
         return np.asarray(np.stack(columns, axis=1), np.int64)
 
     @property
     def strengths(self) -> Floats:
-        """(factor,): its share of all that the factors say, |entries| summed."""
+        """(factor,): its share of the size of all factors, the sum of |entries|."""
         sizes = np.abs(self.weights).sum(axis=1) * np.abs(self.units).sum(axis=1)
         total = sizes.sum()
         return np.asarray(sizes / total if total > 0 else sizes)
 
     def name_of(self, unit: int) -> str:
-        """Its site, `h.3.mlp.act#17`; its number alone where the units have no site."""
+        """The site of a unit, `h.3.mlp.act#17`; only its number if units have no site."""
         site = self.layer_names[self.layers[unit]]
         return f"{site}#{self.indices[unit]}"
 
     def top_units(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
-        """The units that are most in a factor, with how much; as sites they are what `cutaway.edit(at=…)` takes."""
-        own = self.units[self._checked(factor)]
+        """The units with the largest share in a factor; `cutaway.edit(at=…)` takes their names."""
+        own = self.units[self._check_factor(factor)]
         order = np.argsort(-np.abs(own), kind="stable")[:n]
         return [(self.name_of(int(unit)), float(own[unit])) for unit in order if own[unit] != 0]
 
-    # when it fires
+    # where a factor is strong
 
     def top_positions(self, factor: int, n: int = 10) -> list[tuple[int, str, float]]:
-        """Where a factor is strongest: position, the token that was read there, and how strong."""
-        own = self.weights[self._checked(factor)]
+        """Where a factor is strongest: position, the token read there, and strength."""
+        own = self.weights[self._check_factor(factor)]
         order = np.argsort(-np.abs(own), kind="stable")[:n]
-        return [(int(p), self._piece(int(p)), float(own[p])) for p in order if own[p] != 0]
+        return [(int(p), self._token_at(int(p)), float(own[p])) for p in order if own[p] != 0]
 
     def top_tokens(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
-        """The tokens that a factor answers to most, each once, with the mean of its strength where they were read."""
-        return self._by_token(self.responses[self._checked(factor)], n)
+        """The tokens that a factor responds to most, each once, with its mean strength where they were read."""
+        return self._top_tokens(self.responses[self._check_factor(factor)], n)
 
     def top_written(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
-        """The written tokens that it fired most for, a position earlier; each once, with the mean of its strength."""
-        causes, is_written = self.causes[self._checked(factor)], self.is_written
-        return self._by_token(np.where(is_written, causes, np.nan), n)
+        """The generated tokens before which a factor was strongest, each once, with its mean strength."""
+        causes, is_written = self.causes[self._check_factor(factor)], self.is_written
+        return self._top_tokens(np.where(is_written, causes, np.nan), n)
 
-    def _by_token(self, values: Floats, n: int) -> list[tuple[str, float]]:
+    def _top_tokens(self, values: Floats, n: int) -> list[tuple[str, float]]:
         found: dict[str, list[float]] = {}
         for piece, value in zip(self.pieces, values.tolist(), strict=False):
             if not np.isnan(value):
@@ -184,47 +185,47 @@ class Factors(Result):
 
     @property
     def is_written(self) -> NDArray[np.bool_]:
-        """(token,): whether the model wrote it."""
+        """(token,): whether the model generated it."""
         return np.concatenate(
             [np.arange(t.n_tokens) >= (t.n_tokens if t.n_prompt is None else t.n_prompt) for t in self.texts]
         )
 
     @property
     def scales(self) -> Floats:
-        """(factor,): the size of what a weight of 1 stands for, so that factors can be compared at a position.
+        """(factor,): the norm of a weight of 1, so that factors can be compared at a position.
 
-        Of NMF the norm of its units: what is in the weights could as well be in them. 1 for the others.
+        For NMF the norm of its units, because the scale of weights and units is arbitrary. 1 for other methods.
         """
         return np.linalg.norm(self.units, axis=1) if self.method == "nmf" else np.ones(len(self))
 
     @property
     def strongest(self) -> NDArray[np.int64]:
-        """(position,): the factor that is strongest there, each weight times `scales`."""
+        """(position,): the strongest factor, each weight times `scales`."""
         return np.asarray((np.abs(self.weights) * self.scales[:, None]).argmax(axis=0), np.int64)
 
     @property
     def responses(self) -> Floats:
-        """(factor, token): how the factor fired when the token was read; NaN for one that never was.
+        """(factor, token): strength when the token was read; NaN for the last generated token, which never was.
 
-        Tokens are those of all texts, one after the other.
+        Tokens of all texts, one after another.
         """
-        return self._laid(lambda text: slice(0, text.end - text.start))
+        return self._weights_by_token(lambda text: slice(0, text.end - text.start))
 
     @property
     def causes(self) -> Floats:
-        """(factor, token): how the factor fired when the token was predicted, a position earlier; NaN for the first."""
-        return self._laid(lambda text: slice(1, text.end - text.start + 1))
+        """(factor, token): strength when the token was predicted, one position earlier; NaN for the first."""
+        return self._weights_by_token(lambda text: slice(1, text.end - text.start + 1))
 
     @property
     def shown(self) -> Floats:
-        """(factor, token): given tokens by how the factor answered to them, written ones by how it brought them about.
+        """(factor, token): prompt tokens by `responses`, generated tokens by `causes`.
 
-        So the last given and the first written token have the same value, as in Ecco's pictures.
+        So the last prompt token and the first generated token have the same value, as in Ecco's plots.
         """
         return np.where(self.is_written, self.causes, self.responses)
 
-    def _laid(self, where: Callable[[FactorText], slice]) -> Floats:
-        """(factor, token): the weights of each text at these of its tokens; NaN at others."""
+    def _weights_by_token(self, where: Callable[[FactorText], slice]) -> Floats:
+        """(factor, token): the weights of each text at some of its tokens; NaN at others."""
         parts = []
         for text in self.texts:
             part = np.full((len(self), text.n_tokens), np.nan)
@@ -233,16 +234,16 @@ class Factors(Result):
             parts.append(part)
         return np.concatenate(parts, axis=1)
 
-    def _piece(self, position: int) -> str:
+    def _token_at(self, position: int) -> str:
         text = next(text for text in self.texts if position < text.end)
         return text.pieces[position - text.start] if text.pieces else ""
 
-    # the same factors elsewhere
+    # the same factors on other data
 
     def transform(self, values: Any) -> Floats:
-        """(factor, position): how strong these factors are in other activations of the same units.
+        """(factor, position): the strength of these factors in other activations of the same units.
 
-        NMF finds the non-negative weights that leave least over; PCA projects; k-means takes the mean of each cluster.
+        NMF solves for non-negative weights by least squares; PCA projects; k-means takes the mean of each cluster.
 
         Args:
             values: a generation, or several; or positions × units in the order of `layer_names`: an array, a tensor or
@@ -254,10 +255,10 @@ class Factors(Result):
             return self.on(values).weights
         matrix = as_matrix(values)
         if matrix.n_units != self.n_units:
-            some = ", ".join(self.layer_names[:_MOST_SHOWN]) + (", …" if len(self.layer_names) > _MOST_SHOWN else "")
+            some = listed(self.layer_names, _MOST_SHOWN)
             raise InputError(
-                f"{matrix.n_units:,} units were given, and the factors are of {self.n_units:,}: the same layers are "
-                f"needed, {some}."
+                f"values has {matrix.n_units:,} units, but the factors have {self.n_units:,}: give the units of the "
+                f"same layers, {some}."
             )
         x = matrix.array().astype(np.float64)  # (position, unit)
         if self.mean is not None:
@@ -267,19 +268,19 @@ class Factors(Result):
         return non_negative(self.units @ self.units.T, self.units @ np.maximum(x, 0.0).T)
 
     def on(self, generation: Any) -> Factors:
-        """The same factors on another text, or several: what `transform` gives, to be shown with its tokens."""
+        """The same factors on another text or several: as `transform`, but as a result with tokens."""
         found: Factors = late.call("Factors.on", self, generation)
         return found
 
     def approximation(self) -> Floats:
-        """(position, unit): the activations, as the factors have them."""
+        """(position, unit): the activations as the factors approximate them."""
         found = self.weights.T @ self.units
         return np.asarray(found if self.mean is None else found + self.mean)
 
     def table(self) -> Any:
-        """One row a factor: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per factor: a pandas DataFrame if pandas is installed, else a list of dicts."""
         strengths, counts, shares = self.strengths, self.counts, self.layer_shares
-        return framed(
+        return to_dataframe(
             {
                 "factor": factor,
                 "strength": float(strengths[factor]),
@@ -294,13 +295,13 @@ class Factors(Result):
 
     @property
     def title(self) -> str:
-        """By this, several are told apart."""
-        return f"{len(self)} factors of {self.n_units:,} units by {_SAID[self.method]}"
+        """A title that tells results apart."""
+        return f"{len(self)} factors of {self.n_units:,} units by {_METHOD_TITLES[self.method]}"
 
     def __repr__(self) -> str:
         lines = [
-            f"Factors by {_SAID[self.method]}: {len(self)} of {self.n_units:,} units in {len(self.layer_names)} "
-            f"layer{'s' if len(self.layer_names) != 1 else ''} over {self.n_positions:,} positions, "
+            f"Factors by {_METHOD_TITLES[self.method]}: {len(self)} of {self.n_units:,} units in "
+            f"{plural(len(self.layer_names), 'layer')} over {self.n_positions:,} positions, "
             f"{self.error:.1%} left over"
         ]
         strengths, counts = self.strengths, self.counts
@@ -312,14 +313,14 @@ class Factors(Result):
             lines.append(f"  {factor}  {strengths[factor]:.0%}, {counts[factor]:,} units, strongest at {where}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
-    def _checked(self, factor: int) -> int:
+    def _check_factor(self, factor: int) -> int:
         if not -len(self) <= factor < len(self):
-            raise InputError(f"factor {factor} was asked for, and there are {len(self)}: they count from 0.")
+            raise InputError(f"there is no factor {factor}: there are {len(self)}, counted from 0.")
         return factor
 
 
 def non_negative(inner: Floats, product: Floats) -> Floats:
-    """W ≥ 0 that makes ‖A - WᵀH‖ least, out of HHᵀ and HA: one coordinate after the other, until nothing moves.
+    """W ≥ 0 that minimizes ‖A - WᵀH‖, from HHᵀ and HA, by coordinate descent until nothing changes.
 
     >>> h = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> non_negative(h @ h.T, h @ np.array([[2.0, 0.0], [5.0, -1.0]])).round(9).tolist()
@@ -329,7 +330,7 @@ def non_negative(inner: Floats, product: Floats) -> Floats:
     diagonal = np.diag(inner)
     used = np.flatnonzero(diagonal > 0)
     size = max(float(np.abs(product).max(initial=0.0)), np.finfo(np.float64).tiny)
-    for _ in range(_MOST_SWEEPS):
+    for _ in range(_MAX_ITERATIONS):
         moved = 0.0
         for k in used:
             own = np.maximum(found[k] + (product[k] - inner[k] @ found) / diagonal[k], 0.0)

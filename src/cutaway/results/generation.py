@@ -1,4 +1,4 @@
-"""What a language model wrote, with everything that is needed to explain it."""
+"""`Generation`: a text that a language model generated, with everything needed to explain it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
 
 GenerationKind = Literal["causal", "encoder-decoder", "masked", "classifier"]
 _MOST_SHOWN = 12
@@ -25,106 +25,108 @@ _BYTES = re.compile(r"(?:\\x[89a-f][0-9a-f]){2,}")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A named part of a text: a field of a template, or a message of a chat."""
+    """A named part of a text: a field of a template, or a chat message."""
 
     name: str
     start: int
-    """Its first token."""
+    """First token."""
     end: int
-    """Behind its last token."""
+    """After the last token."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """Some tokens, as numbers, as the tokenizer writes them, and as they are read."""
+    """Tokens as ids, as the tokenizer writes them, and as readable text."""
 
     ids: NDArray[np.int64]
     """(token,)."""
     tokens: tuple[str, ...]
     """As the tokenizer writes them: `Ġcat`, `▁cat`, `##s`."""
     pieces: tuple[str, ...]
-    """As they are read: ` cat`; bytes that are no text by themselves as `\\xe2\\x82`."""
+    """Readable text: ` cat`; bytes that are not valid text alone as `\\xe2\\x82`."""
     words: NDArray[np.int64]
-    """(token,): the number of the word each belongs to, from 0; a special token is one by itself."""
+    """(token,): word number of each token, from 0; a special token is a word of its own."""
     is_special: NDArray[np.bool_]
     """(token,)."""
     segments: tuple[Segment, ...] = ()
 
     def __post_init__(self) -> None:
-        _locked(self.ids, self.words, self.is_special)
+        _make_read_only(self.ids, self.words, self.is_special)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def word_texts(self) -> tuple[str, ...]:
-        """The words, without the spaces around them."""
+        """The words, without surrounding spaces."""
         found: dict[int, str] = {}
         for word, piece in zip(self.words.tolist(), self.pieces, strict=True):
             found[word] = found.get(word, "") + piece
-        return tuple(_BYTES.sub(_joined, text.strip() or text) for text in found.values())
+        return tuple(_BYTES.sub(_decode_bytes, text.strip() or text) for text in found.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """How sure the model was at each step, by its own logits before anything cut or scaled them."""
+    """Scores of each step, from the model's logits before temperature, top-k and other processing."""
 
     logits: NDArray[np.float64]
-    """(step,): the logit of what was chosen."""
+    """(step,): the logit of the choice."""
     logprobs: NDArray[np.float64]
     """(step,)."""
     entropies: NDArray[np.float64]
-    """(step,): of the whole distribution, in nats."""
+    """(step,): entropy of the distribution, in nats."""
     ranks: NDArray[np.int64]
-    """(step,): 1 + how many others had a greater logit."""
+    """(step,): 1 + number of tokens with a greater logit."""
     candidates: NDArray[np.int64]
-    """(step, candidate): ids of the likeliest, best first."""
+    """(step, candidate): ids of the most likely tokens, best first."""
     candidate_pieces: tuple[tuple[str, ...], ...]
-    """(step, candidate): as they are read."""
+    """(step, candidate): readable text."""
     candidate_logprobs: NDArray[np.float64]
     """(step, candidate)."""
     kept: NDArray[np.float64] | None = None
-    """(step, candidate): the probability with which it could be drawn after temperature, top-k, top-p …; 0 where it was
-    cut. None where nothing was changed before choosing."""
+    """(step, candidate): sampling probability after temperature, top-k, top-p …; 0 for excluded tokens. None if the
+    logits were not processed."""
     n_kept: NDArray[np.int64] | None = None
-    """(step,): how many tokens could be drawn."""
+    """(step,): number of tokens that could be sampled."""
     drawn: NDArray[np.float64] | None = None
-    """(step,): the probability with which the chosen one was drawn."""
+    """(step,): sampling probability of the choice."""
 
     def __post_init__(self) -> None:
-        _locked(self.logits, self.logprobs, self.entropies, self.ranks, self.candidates, self.candidate_logprobs)
-        _locked(self.kept, self.n_kept, self.drawn)
+        _make_read_only(
+            self.logits, self.logprobs, self.entropies, self.ranks, self.candidates, self.candidate_logprobs
+        )
+        _make_read_only(self.kept, self.n_kept, self.drawn)
 
     def __len__(self) -> int:
         return len(self.logits)
 
     @property
     def probs(self) -> NDArray[np.float64]:
-        """(step,): the probability of what was chosen."""
+        """(step,): the probability of the choice."""
         found: NDArray[np.float64] = np.exp(self.logprobs)
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beams:
-    """Every beam that was alive at some step, as a tree: one node a token."""
+    """Every beam of a beam search as a tree, one node per token."""
 
     ids: NDArray[np.int64]
     """(node,)."""
     pieces: tuple[str, ...]
     parents: NDArray[np.int64]
-    """(node,): the node before; -1 behind the prompt."""
+    """(node,): the previous node; -1 for the first token after the prompt."""
     steps: NDArray[np.int64]
-    """(node,): from 0."""
+    """(node,): step, from 0."""
     logprobs: NDArray[np.float64]
-    """(node,): of this token, by what the search added up."""
+    """(node,): log-probability of this token in the search."""
     scores: NDArray[np.float64]
-    """(node,): the sum up to here."""
+    """(node,): the sum up to this token."""
     is_best: NDArray[np.bool_]
-    """(node,): whether what was returned goes through it."""
+    """(node,): whether it is part of the returned sequence."""
 
     def __post_init__(self) -> None:
-        _locked(self.ids, self.parents, self.steps, self.logprobs, self.scores, self.is_best)
+        _make_read_only(self.ids, self.parents, self.steps, self.logprobs, self.scores, self.is_best)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -132,42 +134,42 @@ class Beams:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
-    """A text that a model wrote, continued, filled in or judged. Made by `cutaway.generate`.
+    """A text that a model generated, filled in or classified. Made by `cutaway.generate`.
 
     A target is what is explained: one generated token, one filled mask, or one label.
     """
 
     kind: GenerationKind
     read: Tokens
-    """What the model read, and wrote: for an encoder–decoder what its decoder did; masks as masks."""
+    """The tokens the model read and generated; for an encoder–decoder those of its decoder; masks as masks."""
     n_prompt: int
-    """How many of these it was given; the rest it wrote."""
+    """How many of these belong to the prompt; the rest was generated."""
     rows: NDArray[np.int64]
-    """(target,): the row of the logits that made each target: the position before it, or of its mask."""
+    """(target,): the row of the logits that predicted each target: the previous position, or that of its mask."""
     targets: Tokens
-    """What was chosen at each row: tokens, or labels."""
+    """The choice at each row: tokens, or labels."""
     steps: Steps
-    """How sure the model was of each target."""
+    """Scores of each target."""
     text: str
-    """What was written; for masks the whole text, filled; for labels their names."""
+    """The generated text; for masks the whole text, filled in; for labels their names."""
     prompt: str | None = None
-    """The prompt as text; None where ids were given."""
+    """The prompt as text; None if ids were given."""
     source: Tokens | None = None
-    """What the encoder of an encoder–decoder read."""
+    """The tokens that the encoder of an encoder–decoder read."""
     beams: Beams | None = None
     decoding: Mapping[str, object] = field(default_factory=dict)
-    """How tokens were chosen: `do_sample`, `temperature`, … and `seed`."""
+    """Decoding options: `do_sample`, `temperature`, … and `seed`."""
     more_inputs: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    """What the model read besides ids: `token_type_ids`."""
+    """Other inputs of the model: `token_type_ids`."""
     about: Mapping[str, object] = field(default_factory=dict)
-    """Where it comes from: model, tokenizer, versions."""
+    """Provenance: model, tokenizer, versions."""
     _model: Any = field(init=False, default=None, repr=False, compare=False)
     _tokenizer: Any = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _locked(self.rows)
+        _make_read_only(self.rows)
 
-    # the tokens
+    # tokens
 
     @property
     def token_ids(self) -> NDArray[np.int64]:
@@ -176,106 +178,106 @@ class Generation:
 
     @property
     def target_ids(self) -> NDArray[np.int64]:
-        """(target,): what was chosen."""
+        """(target,): the chosen ids."""
         return self.targets.ids
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """Those of `token_ids`, as the tokenizer writes them."""
+        """The tokens of `token_ids`, as the tokenizer writes them."""
         return self.read.tokens
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """Those of `token_ids`, as they are read."""
+        """The tokens of `token_ids`, as readable text."""
         return self.read.pieces
 
     def __len__(self) -> int:
-        """How many targets there are."""
+        """Number of targets."""
         return len(self.rows)
 
-    # its model
+    # model
 
     @property
     def model(self) -> Any:
-        """The model that wrote it, as long as the program keeps it."""
-        return self._companion(self._model, "model")
+        """The model that generated it, held by weak reference."""
+        return self._dereference(self._model, "model")
 
     @property
     def tokenizer(self) -> Any:
-        return self._companion(self._tokenizer, "tokenizer")
+        return self._dereference(self._tokenizer, "tokenizer")
 
     def with_model(self, model: Any, tokenizer: Any = None) -> Generation:
-        """The same, with a model to ask: after `cutaway.load`, or with another one that reads the same tokens."""
+        """The same generation with a model: after `cutaway.load`, or with another one that has the same tokens."""
         made = replace(self)
         given = tokenizer if tokenizer is not None else None if self._tokenizer is None else self._tokenizer()
         object.__setattr__(made, "_model", ref(model))
         object.__setattr__(made, "_tokenizer", None if given is None else ref(given))
         return made
 
-    def _companion(self, kept: Any, what: str) -> Any:
-        found = None if kept is None else kept()
-        if found is None:
+    def _dereference(self, reference: Any, what: str) -> Any:
+        referent = None if reference is None else reference()
+        if referent is None:
             never = "it was read from disk" if what == "model" else "it was read from disk, or none was given"
-            why = never if kept is None else f"the program has let go of the {what}"
+            why = never if reference is None else f"the {what} no longer exists in this program"
             raise InputError(
-                f"this generation has no {what} to ask: {why}. Give it one: gen = gen.with_model(model, tokenizer)."
+                f"this generation has no {what}: {why}. Attach one: gen = gen.with_model(model, tokenizer)."
             )
-        return found
+        return referent
 
-    # questions
+    # analyses
 
     def saliency(self, method: str = "grad_x_input", **options: Any) -> Any:
-        """What each target was written because of: a score for each token before it.
+        """Saliency: a score of each earlier token for each target. Returns a `Saliency`.
 
         Options: `target`, `contrast`, `only`, `baseline`, `steps`, `limit`.
         """
         return late.call("Generation.saliency", self, method, **options)
 
     def lens(self, norm: bool = True, **options: Any) -> Any:
-        """What each layer would have written, read by the model's own final norm and head: a `Lens`.
+        """The logit lens: what each layer would have predicted. Returns a `Lens`.
 
         Args:
-            norm: whether the final norm is applied at every layer; if not, at the last one alone, as Ecco does.
-            **options: `after=("attention", "block")` looks inside of blocks, too; `watch=[" is", " are"]` follows these
-                tokens; `k=10` of the likeliest are kept; `positions=True` takes every token that was read.
+            norm: whether to apply the final norm at every layer; if not, only at the last one, as Ecco does.
+            **options: `after=("attention", "block")` also reads inside blocks; `watch=[" is", " are"]` follows these
+                tokens; `k=10` of the most likely are stored; `positions=True` uses every token that was read.
         """
         return late.call("Generation.lens", self, norm, **options)
 
     def factors(self, n: int = 5, **options: Any) -> Any:
-        """The activations of its neurons as a few patterns; `cutaway.lm.factors` says what can be chosen."""
+        """Factors of its neurons, groups that are active together; see `cutaway.lm.factors` for the options."""
         return late.call("Generation.factors", self, n, **options)
 
     def attention(self, **options: Any) -> Any:
-        """Which token looked at which, by layer and head: an `Attention`.
+        """Attention weights by layer and head. Returns an `Attention`.
 
         Options: `role`, `cross`, `layers`, `rows`, `limit`.
         """
         return late.call("Generation.attention", self, **options)
 
     def logit_attribution(self, by: str = "component", **options: Any) -> Any:
-        """What each part of the model added to the logit of each target, summing to it: a `LogitAttribution`.
+        """Direct logit attribution: what each part adds to the logit of each target. Returns a `LogitAttribution`.
 
         Options: `contrast`, `only`, `limit`; `by` is "layer", "component", "head", "mlp" or "neuron".
         """
         return late.call("Generation.logit_attribution", self, by, **options)
 
-    # showing
+    # display
 
     @property
     def title(self) -> str:
-        """What was written, cut where it is long: by this, several are told apart."""
+        """A title that tells results apart: the generated text, cut if it is long."""
         text = " ".join(self.text.split())
         cut = text if len(text) <= _MOST_TITLE else f"{text[: _MOST_TITLE - 1]}…"
-        verb = {"masked": "Filled in", "classifier": "Said"}.get(self.kind, "Written")
-        return f"{verb}: {cut or 'nothing that can be read'}"
+        verb = {"masked": "Filled in", "classifier": "Label"}.get(self.kind, "Generated")
+        return f"{verb}: {cut or '(no readable text)'}"
 
     def table(self) -> Any:
-        """One row a target: a pandas DataFrame where pandas is installed, else a list of dicts.
+        """One row per target: a pandas DataFrame if pandas is installed, else a list of dicts.
 
-        Where tokens were drawn, `drawn` is the probability with which this one was, and `n_kept` how many could be.
+        If tokens were sampled, `drawn` is the sampling probability and `n_kept` how many tokens could be sampled.
         """
         steps = self.steps
-        return framed(
+        return to_dataframe(
             {
                 "row": int(self.rows[i]),
                 "id": int(self.target_ids[i]),
@@ -290,13 +292,13 @@ class Generation:
         )
 
     def candidates(self) -> Any:
-        """One row a candidate of each target, best first: what else could have been chosen, and whether it was cut.
+        """One row per candidate of each target, best first: the alternatives, and whether they were excluded.
 
-        `kept` is the probability that temperature, top-k, top-p … left it: 0 where it was cut.
+        `kept` is the sampling probability after temperature, top-k, top-p …: 0 for excluded tokens.
         """
         steps = self.steps
         probs = np.exp(steps.candidate_logprobs)
-        return framed(
+        return to_dataframe(
             {
                 "target": i,
                 "rank": place + 1,
@@ -311,18 +313,18 @@ class Generation:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it into a new folder; `cutaway.load(path)` reads it back, without torch and without its model.
+        """Save it into a new folder; `cutaway.load(path)` reads it back, without torch and without the model.
 
-        Nothing is overwritten: a folder that holds something is an `ExistsError`.
+        Never overwrites: raises `ExistsError` if the folder is not empty.
         """
         late.call("result.save", self, path)
 
     def page(self) -> Any:
-        """All of it as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it."""
+        """The result as a page: `cutaway.show` displays it, `print` prints it, `.to_html(path)` saves it."""
         return late.call("result.page", self)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page as one HTML file that needs nothing from outside; gives where it lies."""
+        """Save the page as one self-contained HTML file; returns its path."""
         written: Path = self.page().to_html(path)
         return written
 
@@ -336,18 +338,18 @@ class Generation:
             for piece, prob, rank in zip(self.targets.pieces, self.steps.probs, self.steps.ranks, strict=True)
         ]
         rest = len(shown) - _MOST_SHOWN
-        what = {"masked": "masks filled", "classifier": "labels"}.get(self.kind, "tokens written")
+        what = {"masked": "masks filled", "classifier": "labels"}.get(self.kind, "tokens generated")
         name = self.about.get("model", "")
         head = f"Generation ({self.kind}{f', {name}' if name else ''}): {len(self)} {what}: {self.text!r}"
         return "\n".join([head, *shown[:_MOST_SHOWN], *([f"  and {rest} more"] if rest > 0 else [])])
 
 
-def _joined(escaped: re.Match[str]) -> str:
-    """Bytes of tokens that were no text by themselves, together."""
+def _decode_bytes(escaped: re.Match[str]) -> str:
+    """Decodes the bytes of tokens that are valid text only together."""
     return bytes.fromhex(escaped[0].replace("\\x", "")).decode("utf-8", "backslashreplace")
 
 
-def _locked(*arrays: NDArray[Any] | None) -> None:
+def _make_read_only(*arrays: NDArray[Any] | None) -> None:
     for array in arrays:
         if array is not None:
             array.flags.writeable = False

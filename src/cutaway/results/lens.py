@@ -1,4 +1,4 @@
-"""What each layer would have written: the stream after every layer, read by the model's own end."""
+"""`Lens`: what each layer would have predicted, the result of `gen.lens()`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
+from cutaway.core.formatting import plural
 from cutaway.results.result import Result
 from cutaway.results.token_names import readable
 
@@ -22,13 +23,13 @@ _MOST_LAYERS = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watched:
-    """Some tokens on their way through the layers."""
+    """Ranks and probabilities of chosen tokens through the layers."""
 
     ids: Ints
     """(token,)."""
     pieces: tuple[str, ...]
     ranks: Ints
-    """(layer, target, token): 1 + how many others have a greater logit."""
+    """(layer, target, token): 1 + number of tokens with a greater logit."""
     logprobs: Floats
     """(layer, target, token)."""
 
@@ -37,7 +38,7 @@ class Watched:
             array.flags.writeable = False
 
     def __len__(self) -> int:
-        """How many tokens are watched."""
+        """Number of watched tokens."""
         return len(self.ids)
 
     @property
@@ -48,46 +49,46 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lens(Result):
-    """Of every layer and target, what the model would have said had it ended there. Made by `gen.lens()`.
+    """The logit lens: for every layer and target, what the model would have predicted from there.
 
     A target is one generated token, one filled mask, one label; or with `positions=True` every token that was read.
     """
 
     layers: tuple[str, ...]
-    """What is looked at, in order: "embedding", then blocks by their number, `3 attention` inside one. The last is the
-    end of the model."""
+    """Where the lens reads, in order: "embedding", then blocks by number, `3 attention` inside one. The last is the
+    output of the model."""
     sites: tuple[str, ...]
-    """(layer,): where that is in the model."""
+    """(layer,): the site in the model."""
     targets: tuple[str, ...]
     """The text of each target."""
     target_ids: Ints
     """(target,)."""
     rows: Ints
-    """(target,): the position from which each was predicted."""
+    """(target,): the position that each was predicted from."""
     is_written: NDArray[np.bool_]
-    """(target,): whether the model chose it, rather than being given it."""
+    """(target,): whether the model chose it; False for prompt tokens."""
     ranks: Ints
-    """(layer, target): 1 + how many tokens have a logit strictly greater than the target's."""
+    """(layer, target): 1 + number of tokens with a strictly greater logit than the target."""
     logprobs: Floats
     """(layer, target): of the target."""
     entropies: Floats
-    """(layer, target): of the whole distribution, in nats."""
+    """(layer, target): entropy of the distribution, in nats."""
     kl: Floats
-    """(layer, target): KL(end ‖ layer) in nats: how far the layer is from what the model said in the end."""
+    """(layer, target): KL(output ‖ layer) in nats: how far the layer is from the model's output."""
     top_ids: Ints
-    """(layer, target, k): the likeliest, best first."""
+    """(layer, target, k): the most likely tokens, best first."""
     top_logprobs: Floats
     """(layer, target, k)."""
     named_ids: Ints
     """(name,): ids among `top_ids`, ascending."""
     names: tuple[str, ...]
-    """(name,): how these are read."""
+    """(name,): their readable texts."""
     norm: bool = True
-    """Whether the final norm was applied at every layer; if not, at the last one alone, as Ecco does."""
+    """Whether the final norm was applied at every layer; if not, only at the last one, as Ecco does."""
     n_classes: int = 0
     """Size of the vocabulary, or number of labels."""
     watched: Watched | None = None
-    """The tokens that were asked for when it was made."""
+    """The tokens given by `watch=`."""
     about: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     _again: Any = field(init=False, default=None, repr=False, compare=False)
@@ -98,12 +99,12 @@ class Lens(Result):
             array.flags.writeable = False
 
     def __len__(self) -> int:
-        """How many layers are looked at."""
+        """Number of layers."""
         return len(self.layers)
 
     @property
     def k(self) -> int:
-        """How many of the likeliest are kept."""
+        """How many of the most likely tokens are stored."""
         return int(self.top_ids.shape[-1])
 
     @property
@@ -118,58 +119,57 @@ class Lens(Result):
 
     @property
     def top_pieces(self) -> NDArray[np.object_]:
-        """(layer, target, k): the likeliest as they are read."""
+        """(layer, target, k): the readable texts of `top_ids`."""
         return np.asarray(np.array(self.names, object)[np.searchsorted(self.named_ids, self.top_ids)])
 
     @property
     def settled(self) -> Ints:
-        """(target,): the first layer from which on the target is the likeliest, up to the end; -1 where it never is."""
+        """(target,): the first layer from which on the target stays the most likely; -1 if it never does."""
         is_first = self.ranks == 1
         later = np.logical_and.accumulate(is_first[::-1])[::-1]  # (layer, target)
         return np.where(later.any(axis=0), later.argmax(axis=0), -1).astype(np.int64)
 
     def layer(self, asked: int | str) -> int:
-        """The place of a layer, by its name or place."""
+        """The index of a layer, by name or index."""
         if isinstance(asked, str):
             if asked not in self.layers:
-                raise InputError(f"there is no layer {asked!r} in this lens: {_some(self.layers)} are there.")
+                raise InputError(f"there is no layer {asked!r} in this lens; there are {_quoted(self.layers)}.")
             return self.layers.index(asked)
         if not -len(self) <= asked < len(self):
-            raise InputError(f"layer {asked} was asked for, and there are {len(self)}, counted from 0.")
+            raise InputError(f"there is no layer {asked}: there are {len(self)}, counted from 0.")
         return int(asked) % len(self)
 
     def top(self, n: int = 5, *, target: int = 0) -> list[list[tuple[str, float]]]:
-        """For each layer the likeliest in the place of one target: texts with probabilities, best first."""
+        """The most likely tokens of each layer in place of one target, with probabilities, best first."""
         if not -len(self.targets) <= target < len(self.targets):
-            raise InputError(f"target {target} was asked for, and there are {len(self.targets)}, counted from 0.")
+            raise InputError(f"there is no target {target}: there are {len(self.targets)}, counted from 0.")
         if n > self.k:
-            raise InputError(f"the {n} likeliest were asked for, and {self.k} are kept: gen.lens(k={n}) keeps more.")
+            raise InputError(f"n={n} is more than the {self.k} tokens stored per layer: use gen.lens(k={n}).")
         pieces, probs = self.top_pieces[:, target, :n].tolist(), self.top_probs[:, target, :n].tolist()
         return [list(zip(one, other, strict=True)) for one, other in zip(pieces, probs, strict=True)]
 
     def watch(self, tokens: str | int | Sequence[str | int]) -> Watched:
-        """Ranks and probabilities of given tokens at every layer and target: `lens.watch([" is", " are"])`.
+        """Ranks and probabilities of some tokens at every layer and target: `lens.watch([" is", " are"])`.
 
-        Those that were asked for when the lens was made are at hand, also after `cutaway.load`; for others the model
-        is run again.
+        Tokens given by `watch=` are stored, also after `cutaway.load`; for others the model runs again.
 
         Args:
-            tokens: by text, as the tokenizer has them (most words begin with a space), or by id; labels by name.
+            tokens: by text, as in the tokenizer (most words start with a space), or by id; labels by name.
         """
         asked = [tokens] if isinstance(tokens, (str, int)) else list(tokens)
-        found = self._at_hand(asked)
+        found = self._from_watched(asked)
         if found is not None:
             return found
         if self._again is None:
-            known = f"watched are {_some(self.watched.pieces)}" if self.watched is not None else "none are watched"
+            known = f"watched are {_quoted(self.watched.pieces)}" if self.watched is not None else "none are watched"
             raise InputError(
-                f"this lens has no model to ask for {_some(map(str, asked))}, as it was read from disk; {known}. "
+                f"this lens was read from disk and has no model to look up {_quoted(map(str, asked))}; {known}. "
                 "Make it again: gen.with_model(model, tokenizer).lens(watch=[…])."
             )
         made: Watched = self._again(asked)
         return made
 
-    def _at_hand(self, asked: Sequence[str | int]) -> Watched | None:
+    def _from_watched(self, asked: Sequence[str | int]) -> Watched | None:
         own = self.watched
         if own is None or not asked:
             return None
@@ -186,9 +186,9 @@ class Lens(Result):
         return Watched(taken[0], tuple(own.pieces[i] for i in places), taken[1], taken[2])
 
     def table(self) -> Any:
-        """One row a layer and target: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per layer and target: a pandas DataFrame if pandas is installed, else a list of dicts."""
         pieces, top = self.top_pieces, self.top_probs
-        return framed(
+        return to_dataframe(
             {
                 "layer": name,
                 "target": target,
@@ -206,23 +206,23 @@ class Lens(Result):
 
     @property
     def title(self) -> str:
-        """By this, several are told apart: what is watched is named."""
+        """A title that tells results apart: names the watched tokens."""
         tokens = [] if self.watched is None else [readable(piece) for piece in self.watched.pieces[:_MOST_SHOWN]]
         return "Lens: what each layer would have written" + (f", watching {', '.join(tokens)}" if tokens else "")
 
     def __repr__(self) -> str:
         how = "" if self.norm else ", without the final norm"
         n = len(self.targets)
-        lines = [f"Lens: {len(self)} layers × {n} target{'s' if n != 1 else ''}{how}"]
+        lines = [f"Lens: {len(self)} layers × {plural(n, 'target')}{how}"]
         if n:
             pieces, shown = self.top_pieces, self.targets[:_MOST_SHOWN]
             wide = max(map(len, self.layers))
-            lines[0] += f": ranks of {_some(shown)}{', …' if n > len(shown) else ''}"
+            lines[0] += f": ranks of {_quoted(shown)}{', …' if n > len(shown) else ''}"
             for layer, name in list(enumerate(self.layers))[-_MOST_LAYERS:]:
                 ranks = " ".join(f"{rank:>6,}" for rank in self.ranks[layer, : len(shown)].tolist())
                 lines.append(f"  {name:<{wide}} {ranks}  {pieces[layer, 0, 0]!r}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
-def _some(texts: Any) -> str:
+def _quoted(texts: Any) -> str:
     return ", ".join(repr(text) for text in list(texts)[:_MOST_SHOWN])

@@ -1,4 +1,4 @@
-"""What each part of a model is worth to a number: the answer of `cutaway.studies.lesion`."""
+"""`Lesions`: the result of `cutaway.studies.lesion`."""
 
 from __future__ import annotations
 
@@ -9,70 +9,70 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import array_columns, to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
-from cutaway.results.tables import columns_of
+from cutaway.core.formatting import plural
 
 Each = Literal["site", "unit", "head"]
 Entry = int | tuple[int, ...]
-"""One entry of what the metric returned: a class, a sample."""
+"""Index of one entry of the metric, such as a class or a sample."""
 _MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesions:
-    """One row a lesion: where it was, and what the metric was with it.
+    """One row per lesion: its site and the value of the metric with it.
 
-    The arrays of one result belong to it alone. Rows stand in the order in which the model ran their sites.
+    Rows are in execution order of their sites.
     """
 
     model: str
     """Class of the model."""
     each: Each
     to: str
-    """What the values were changed to, in words."""
+    """Description of the replacement value."""
     sites: tuple[str, ...]
     """The site of each lesion, without its unit."""
     parts: NDArray[np.int64]
-    """Its unit or head; -1 where the whole value was changed."""
+    """Index of the unit or head; -1 if the lesion replaced the whole value."""
     widths: NDArray[np.int64]
-    """How many units a head has; -1 where no head was meant. In results of older versions 0 where heads are a dimension
-    of their own."""
+    """Number of units per head; -1 for lesions of sites and units. Results of older versions have 0 where heads are a
+    separate dimension."""
     baseline: NDArray[np.float64]
-    """What the metric is without a lesion; of the shape that the metric has."""
+    """The metric without a lesion, in the shape of the metric."""
     scores: NDArray[np.float64]
-    """(lesion, *metric): what it is with each."""
+    """(lesion, *metric): the metric with each lesion."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Sites that a pattern covers and whose units are not known, with the reason."""
+    """Sites that match a pattern but whose units are unknown, with the reason."""
 
     def __len__(self) -> int:
         return len(self.sites)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Each lesion as text: `h.3.mlp`, `h.3.mlp#317`, or `h.3.attn.c_proj@in.0 head 2`."""
+        """The name of each lesion: `h.3.mlp`, `h.3.mlp#317`, or `h.3.attn.c_proj@in.0 head 2`."""
         return tuple(name_of(site, int(part), self.each) for site, part in zip(self.sites, self.parts, strict=True))
 
     @property
     def effect(self) -> NDArray[np.float64]:
-        """(lesion, *metric): what each changed."""
+        """(lesion, *metric): the change of the metric."""
         return self.scores - self.baseline
 
     @property
     def strength(self) -> NDArray[np.float64]:
-        """(lesion,): the size of its effect; where the metric is an array, the mean over its entries."""
+        """(lesion,): the absolute effect; if the metric is an array, the mean over its entries."""
         return _size(self.effect)
 
     @property
     def order(self) -> NDArray[np.int64]:
-        """Rows by strength, strongest first. Effects that are not a number stand last."""
+        """Rows by strength, strongest first; NaN effects come last."""
         return _order(self.strength)
 
     def top(self, n: int = _MOST_SHOWN, of: Entry | None = None) -> list[str]:
-        """The sites of the strongest lesions, as `cutaway.edit(model, at=…)` takes them; of a head, all its units.
+        """The sites of the strongest lesions, for `cutaway.edit(model, at=…)`; for a head, all its units.
 
         Args:
-            of: the entry of the metric that counts, where it is an array: a class, say.
+            of: if the metric is an array, the entry to sort by, such as a class.
         """
         rows = self._strongest(n, of)
         if self.each != "head":
@@ -80,8 +80,8 @@ class Lesions:
         if any(self.widths[row] < 1 for row in rows):
             site = next(self.sites[row] for row in rows if self.widths[row] < 1)
             raise InputError(
-                f"the heads of {site!r} are a dimension of their own, and a site cannot name one of them: take "
-                "lesions.sites and lesions.parts at lesions.order, and cutaway.edit(model, at=site, heads=part)."
+                f"the heads of {site!r} are a separate dimension, so no site names a single head. Use lesions.sites "
+                "and lesions.parts at lesions.order, with cutaway.edit(model, at=site, heads=part)."
             )
         return [
             f"{self.sites[row]}#{self.parts[row] * self.widths[row] + unit}"
@@ -90,16 +90,16 @@ class Lesions:
         ]
 
     def table(self) -> Any:
-        """One row a lesion: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per lesion, as a pandas DataFrame, or as a list of dicts without pandas."""
         effect = self.effect
-        return framed(
+        return to_dataframe(
             [
                 {
                     "name": name,
                     "site": self.sites[row],
                     "part": int(self.parts[row]),
-                    **columns_of("score", self.scores[row]),
-                    **columns_of("effect", effect[row]),
+                    **array_columns("score", self.scores[row]),
+                    **array_columns("effect", effect[row]),
                 }
                 for row, name in enumerate(self.names)
             ]
@@ -112,15 +112,13 @@ class Lesions:
         try:
             chosen = self.effect[index]
         except IndexError:
-            raise InputError(
-                f"of={of!r}: the metric has shape {list(self.baseline.shape)}, and this is no entry of it."
-            ) from None
+            raise InputError(f"of={of!r} is out of range: the metric has shape {list(self.baseline.shape)}.") from None
         return [int(row) for row in _order(_size(chosen))[:n]]
 
     def __repr__(self) -> str:
         n_sites = len(dict.fromkeys(self.sites))
-        where = f" at {_counted(n_sites, 'site')}" if self.each != "site" else ""
-        lines = [f"Lesions of {self.model}: {_counted(len(self), self.each)}{where}, changed to {self.to}"]
+        where = f" at {plural(n_sites, 'site')}" if self.each != "site" else ""
+        lines = [f"Lesions of {self.model}: {plural(len(self), self.each)}{where}, changed to {self.to}"]
         is_number = not self.baseline.shape
         if is_number:
             lines.append(f"  baseline {float(self.baseline):.4g}")
@@ -134,7 +132,7 @@ class Lesions:
         if len(rows) < len(self):
             lines.append(f"  and {len(self) - len(rows):,} more")
         if self.left_out:
-            lines.append(f"  {_counted(len(self.left_out), 'site')} left out: no units are known")
+            lines.append(f"  {plural(len(self.left_out), 'site')} left out: units unknown")
         return "\n".join(lines)
 
     def _line(self, row: int) -> str:
@@ -142,7 +140,7 @@ class Lesions:
         if not effect.shape:
             return f"{float(self.scores[row]):.4g} ({float(effect):+.4g})"
         if np.isnan(effect).all():
-            return "no number"
+            return "NaN"
         index = np.unravel_index(int(np.nanargmax(np.abs(effect))), effect.shape)
         where = ", ".join(str(int(i)) for i in index)
         return f"changes it by {self.strength[row]:.4g} on average, {float(effect[index]):+.4g} at [{where}]"
@@ -159,14 +157,10 @@ def name_of(site: str, part: int, each: Each) -> str:
 
 
 def _size(effect: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of the absolute values of each row."""
+    """Mean absolute value of each row."""
     size: NDArray[np.float64] = np.abs(effect).mean(axis=tuple(range(1, effect.ndim)))
     return size
 
 
 def _order(strength: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.argsort(np.where(np.isnan(strength), np.inf, -strength), kind="stable")
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

@@ -1,4 +1,4 @@
-"""What each part of a model added to a logit, summing to it. The answer of `gen.logit_attribution()`."""
+"""`LogitAttribution`: what each part of a model adds to a logit, the result of `gen.logit_attribution()`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
+from cutaway.core.formatting import plural
 from cutaway.results.result import Result
-from cutaway.results.token_names import question
+from cutaway.results.token_names import contrast_question
 
 Floats = NDArray[np.float64]
 AttributedBy = Literal["layer", "component", "head", "mlp", "neuron"]
@@ -22,23 +23,23 @@ _MOST_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Parts that stand side by side: the heads of one attention, or one part alone."""
+    """Parts that belong together: the heads of one attention, or a single part."""
 
     kind: PartKind
     name: str
-    """As people say it: "3 attention"."""
+    """Readable name: "3 attention"."""
     site: str
-    """Where it can be changed: of heads and neurons, what enters their projection."""
+    """Where to edit it; for heads and neurons, the input of their projection."""
     layer: int = -1
-    """-1 for what belongs to none."""
+    """-1 for parts outside the layers."""
     n: int = 1
-    """How many parts."""
+    """Number of parts."""
     is_cross: bool = False
-    """Whether an attention takes from the encoder."""
+    """Whether it is cross-attention."""
     n_experts: int = 1
 
     def part(self, index: int) -> str:
-        """The name of one part; of neurons, as `cutaway.edit` takes it."""
+        """The name of one part; for neurons, as `cutaway.edit` takes it."""
         if self.kind == "head":
             return f"{self.layer} {'cross ' if self.is_cross else ''}head {index}"
         if self.kind == "neuron" and self.n_experts > 1:
@@ -49,20 +50,20 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogitAttribution(Result):
-    """The logit of each target as a sum of what was added to the stream. Arrays cannot be written to."""
+    """The logit of each target as a sum of contributions to the residual stream. Arrays are read-only."""
 
     by: AttributedBy
     groups: tuple[Group, ...]
     values: Floats
-    """(target, part): groups one after the other; each row sums to the logit."""
+    """(target, part): groups one after another; each row sums to the logit."""
     logits: Floats
-    """(target,): what is explained, as the model computes it: a logit, or the difference of two."""
+    """(target,): the explained logit as the model computes it, or a difference of two."""
     targets: tuple[str, ...]
     """The text of each target."""
     contrast: tuple[str, ...] = ()
-    """The text of what each target was compared with; nothing if it was compared with nothing."""
+    """The text of the token each target is contrasted with; empty without contrast."""
     is_capped: bool = False
-    """Whether the model bends its logits to a cap afterwards; these are the ones before."""
+    """Whether the model soft-caps its logits; these are the logits before the cap."""
     about: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -71,7 +72,7 @@ class LogitAttribution(Result):
             array.flags.writeable = False
 
     def __len__(self) -> int:
-        """How many targets there are."""
+        """Number of targets."""
         return len(self.targets)
 
     @property
@@ -87,7 +88,7 @@ class LogitAttribution(Result):
 
     @property
     def gap(self) -> Floats:
-        """(target,): the sum less the logit of the model: what rounding leaves."""
+        """(target,): the sum minus the logit of the model: rounding error."""
         return self.total - self.logits
 
     # parts
@@ -105,17 +106,17 @@ class LogitAttribution(Result):
         raise InputError(f"there is no part {part}: there are {self.n_parts:,}, counted from 0.")
 
     def of(self, kind: PartKind) -> Floats:
-        """(target, group, part): all parts of a kind, one group for each attention or feed-forward that has some."""
+        """(target, group, part): all parts of a kind, one group per attention or feed-forward network."""
         found = [self.values[:, span] for group, span in self._spans() if group.kind == kind]
         if not found:
             kinds = ", ".join(repr(each) for each in dict.fromkeys(group.kind for group in self.groups))
-            raise InputError(f"there is no {kind!r} here, only {kinds}: ask for it with by={kind!r}.")
+            raise InputError(f"there is no {kind!r} here, only {kinds}: call it with by={kind!r}.")
         if len({each.shape[1] for each in found}) > 1:
-            raise InputError(f"layers differ in how many {kind}s they have: values and groups have them all.")
+            raise InputError(f"layers have different numbers of {kind}s: use .values and .groups.")
         return np.stack(found, 1)
 
     def layers(self) -> Floats:
-        """(target, layer): what each layer added, all its parts together."""
+        """(target, layer): what each layer adds, all its parts together."""
         n = max((group.layer for group in self.groups), default=-1) + 1
         found = np.zeros((len(self), n))
         for group, span in self._spans():
@@ -124,7 +125,7 @@ class LogitAttribution(Result):
         return found
 
     def top(self, target: int = -1, n: int = 10) -> list[tuple[str, float]]:
-        """The parts that added most, for or against: names with what they added."""
+        """The parts with the largest contributions, positive or negative, by name."""
         row = self.values[target]
         order = np.argsort(-np.abs(row), kind="stable")[:n]
         return [(self.name(i), float(row[i])) for i in order.tolist()]
@@ -135,24 +136,24 @@ class LogitAttribution(Result):
             yield group, slice(start, start + group.n)
             start += group.n
 
-    # showing
+    # display
 
     @property
     def what(self) -> str:
-        """What is explained, in words."""
+        """The explained value, in words."""
         what = "difference of two logits" if self.contrast else "logit"
         return f"{what}, before the cap" if self.is_capped else what
 
     @property
     def title(self) -> str:
-        """By this, several are told apart: what a contrast asks comes first."""
+        """A title that tells results apart: a contrast comes first."""
         if self.contrast:
-            return f"{question(self.targets, self.contrast)} What added to the lead, by {self.by}"
+            return f"{contrast_question(self.targets, self.contrast)} What added to the lead, by {self.by}"
         return f"What added to the logit, by {self.by}"
 
     def table(self) -> Any:
-        """One row a target and part: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        """One row per target and part: a pandas DataFrame if pandas is installed, else a list of dicts."""
+        return to_dataframe(
             {
                 "target": row,
                 "target_piece": target,
@@ -168,7 +169,7 @@ class LogitAttribution(Result):
         )
 
     def __repr__(self) -> str:
-        n = f"{len(self)} {'target' if len(self) == 1 else 'targets'}"
+        n = plural(len(self), "target")
         lines = [f"Logit attribution by {self.by}: {n}, {self.n_parts:,} parts that sum to the {self.what}"]
         for row, target in enumerate(self.targets[:_MOST_SHOWN]):
             against = f" rather than {self.contrast[row]!r}" if self.contrast else ""

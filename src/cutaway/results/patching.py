@@ -1,4 +1,4 @@
-"""Where a model holds what makes two inputs differ: what `cutaway.studies.patch` and `cutaway.lm.patch` answer."""
+"""`Patching`: the result of `cutaway.studies.patch` and `cutaway.lm.patch`."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.tables import framed
+from cutaway.core.dataframes import array_columns, to_dataframe
+from cutaway.core.formatting import plural
 from cutaway.results.result import Result
-from cutaway.results.tables import columns_of
 
 _MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Patching(Result):
-    """What the metric is when a value of the clean run stands in the corrupted one: sites × positions."""
+    """The metric when a value of the clean run replaces one in the corrupted run: sites × positions."""
 
     model: str
     """Class of the model."""
     sites: tuple[str, ...]
-    """The rows, in the order in which they ran."""
+    """The rows, in execution order."""
     positions: NDArray[np.int64]
-    """The columns; one, -1, where whole values were patched."""
+    """The columns; a single -1 if whole values were patched."""
     clean: NDArray[np.float64]
-    """The metric of the clean run, in the shape that the metric has."""
+    """The metric of the clean run, in the shape of the metric."""
     corrupted: NDArray[np.float64]
     """The metric of the corrupted run."""
     scores: NDArray[np.float64]
     """(site, position, *metric): the metric of the corrupted run with this one value from the clean run."""
     heads: NDArray[np.int64] | None = None
-    """The head of each row, where single heads were patched."""
+    """The head of each row, if single heads were patched."""
     row_names: tuple[str, ...] = ()
-    """Rows as they are read, `layer 3 head 5`; the sites, where nothing is said."""
+    """Display names of the rows, such as `layer 3 head 5`; default: the sites."""
     clean_pieces: tuple[str, ...] = ()
-    """The token at each column in the clean prompt; none where no texts were patched."""
+    """The token at each column in the clean prompt; empty without prompts."""
     corrupted_pieces: tuple[str, ...] = ()
     about: Mapping[str, object] = field(default_factory=dict)
-    """What was asked of a language model: prompts, target, contrast, which part. JSON-like."""
+    """Arguments of `cutaway.lm.patch`: prompts, target, contrast, part. JSON-compatible."""
 
     def __post_init__(self) -> None:
         for array in (self.positions, self.clean, self.corrupted, self.scores, self.heads):
@@ -49,33 +49,33 @@ class Patching(Result):
 
     @property
     def recovered(self) -> NDArray[np.float64]:
-        """(site, position, *metric): 0 where the patch changes nothing, 1 where it restores the clean metric.
+        """(site, position, *metric): 0 if the patch changes nothing, 1 if it restores the clean metric.
 
-        NaN where the clean and the corrupted metric are the same, so that there is nothing to recover.
+        NaN if the clean and the corrupted metric are equal.
         """
         gap = self.clean - self.corrupted
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(gap == 0, np.nan, (self.scores - self.corrupted) / gap)
 
     def top(self, n: int = _MOST_SHOWN) -> list[tuple[str, int | None]]:
-        """Site and position of the patches that recover most; the position is None where whole values were patched.
+        """Site and position of the patches that recover most; the position is None if whole values were patched.
 
-        Where the metric is an array, the mean over its entries counts.
+        If the metric is an array, patches are sorted by the mean over its entries.
         """
         return [(self.sites[row], self._position(column)) for row, column in self._best(n)]
 
     def table(self) -> Any:
-        """One row a patch: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per patch, as a pandas DataFrame, or as a list of dicts without pandas."""
         recovered = self.recovered
-        return framed(
+        return to_dataframe(
             [
                 {
                     "site": site,
                     **({} if self.heads is None else {"head": int(self.heads[row])}),
                     "position": self._position(column),
                     **({"piece": self.clean_pieces[column]} if self.clean_pieces else {}),
-                    **columns_of("score", self.scores[row, column]),
-                    **columns_of("recovered", recovered[row, column]),
+                    **array_columns("score", self.scores[row, column]),
+                    **array_columns("recovered", recovered[row, column]),
                 }
                 for row, site in enumerate(self.sites)
                 for column in range(len(self.positions))
@@ -83,27 +83,27 @@ class Patching(Result):
         )
 
     def name_of(self, row: int) -> str:
-        """A row as it is read."""
+        """The display name of a row."""
         return self.row_names[row] if self.row_names else self.sites[row]
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """(site, position): `recovered`, as the mean over what the metric has entries of; NaN where there is no gap."""
+        """(site, position): `recovered`, averaged over the entries of the metric; NaN without a gap."""
         return self._share()
 
-    def _said_position(self, column: int) -> str:
+    def _position_text(self, column: int) -> str:
         position = int(self.positions[column])
         if not self.clean_pieces:
             return f"position {position}"
-        one, other = self.clean_pieces[column], self.corrupted_pieces[column]
-        return f"position {position} {one!r}" if one == other else f"position {position} {one!r} for {other!r}"
+        clean, corrupted = self.clean_pieces[column], self.corrupted_pieces[column]
+        return f"position {position} {clean!r}" + ("" if clean == corrupted else f" for {corrupted!r}")
 
     def _position(self, column: int) -> int | None:
         position = int(self.positions[column])
         return None if position < 0 else position
 
     def _share(self) -> NDArray[np.float64]:
-        """(site, position): what was recovered, entries of the metric without a gap left out."""
+        """(site, position): mean of `recovered` over the entries of the metric that have a gap."""
         entries = self.recovered.reshape(*self.scores.shape[:2], -1)
         known = ~np.isnan(entries)
         n = known.sum(axis=-1)
@@ -118,21 +118,23 @@ class Patching(Result):
     def __repr__(self) -> str:
         n_sites, n_positions = self.scores.shape[:2]
         whole = self._position(0) is None if n_positions else True
-        size = f"{n_sites:,} site{'s' * (n_sites != 1)}" + ("" if whole else f" × {n_positions:,} positions")
+        size = f"{plural(n_sites, 'site')}" + ("" if whole else f" × {n_positions:,} positions")
         lines = [f"Patching of {self.model}: {size}"]
-        lines.append(f"  clean {_said(self.clean)}, corrupted {_said(self.corrupted)}")
+        lines.append(f"  clean {_metric_text(self.clean)}, corrupted {_metric_text(self.corrupted)}")
         share, best = self._share(), self._best(_MOST_SHOWN)
-        names = [self.name_of(row) + ("" if whole else f" {self._said_position(column)}") for row, column in best]
+        names = [self.name_of(row) + ("" if whole else f" {self._position_text(column)}") for row, column in best]
         width = max(map(len, names), default=0)
         for name, (row, column) in zip(names, best, strict=True):
-            lines.append(f"  {name:<{width}}  {_said(self.scores[row, column])}, {_percent(share[row, column])}")
+            lines.append(
+                f"  {name:<{width}}  {_metric_text(self.scores[row, column])}, {_recovered_text(share[row, column])}"
+            )
         n_more = n_sites * n_positions - len(best)
         return "\n".join(lines + ([f"  and {n_more:,} more"] if n_more else []))
 
 
-def _said(metric: NDArray[np.float64]) -> str:
+def _metric_text(metric: NDArray[np.float64]) -> str:
     return f"{metric.mean():.4g}" if not metric.shape else f"{metric.mean():.4g} (mean of {metric.size:,})"
 
 
-def _percent(share: float) -> str:
+def _recovered_text(share: float) -> str:
     return "nothing to recover" if np.isnan(share) else f"{100 * share:.0f} % recovered"

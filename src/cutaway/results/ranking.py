@@ -1,4 +1,4 @@
-"""Units in the order of what they are worth: the answer of every ranking method."""
+"""`Ranking`: the result of every ranking method."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.results.result import Result
 
 Label = Any
-"""Whatever the user calls a class: text, a number, a truth value."""
+"""A label as you gave it: a string, a number or a bool."""
 _MOST_SHOWN = 10
 
 
@@ -25,28 +25,28 @@ def _none() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking(Result):
-    """Units by score, best first; one such ranking for each label, where labels have their own.
+    """Units by score, best first, with one ranking per label in `per_label`.
 
-    Its arrays belong to it alone and cannot be written to. `ranked` makes one from scores.
+    Its arrays are read-only. `ranked` builds one from scores.
     """
 
     method: str
     scores: NDArray[np.float64]
-    """(unit,): one a unit, larger is better; NaN where the unit was not among those to rank."""
+    """(unit,): higher is better; NaN for units that were not ranked."""
     order: NDArray[np.int64]
-    """Indices of the ranked units, best first. Equal scores stand by index, dead units last."""
+    """Indices of the ranked units, best first. Ties are ordered by index; dead units come last."""
     signs: NDArray[np.int8]
-    """(unit,): 1 where the unit rises with the label, -1 where it falls, 0 where neither is meant. Of two classes, the
-    second in sorted order is meant; of more, only the rankings of each label have signs."""
+    """(unit,): 1 if the unit rises with the label, -1 if it falls, 0 if neither applies. With two classes, the label is
+    the second in sorted order; with more, only the rankings in `per_label` have signs."""
     names: Sequence[str] | None = None
-    """The site of each unit, `encoder.layer.3#17`; None where the activations were a plain array."""
+    """The site of each unit, `encoder.layer.3#17`; None for a plain array of activations."""
     per_label: Mapping[Label, Ranking] = field(default_factory=dict)
     dead: NDArray[np.int64] = field(default_factory=_none)
-    """Indices of units that are the same at every row."""
+    """Indices of units that have the same value in every row."""
     tiers: NDArray[np.int64] | None = None
-    """How many units of the order hold each share of the weight; linear probes alone have it."""
+    """Linear probes only: how many units of `order` hold each percentage of the weight mass."""
     about: Mapping[str, object] = field(default_factory=dict)
-    """Options of the method and what it saw: JSON-like."""
+    """Options of the method and facts about its data, JSON-compatible."""
 
     def __post_init__(self) -> None:
         for array in (self.scores, self.order, self.signs, self.dead, self.tiers):
@@ -54,21 +54,21 @@ class Ranking(Result):
                 array.flags.writeable = False
 
     def __len__(self) -> int:
-        """How many units were ranked."""
+        """The number of ranked units."""
         return len(self.order)
 
     @property
     def n_units(self) -> int:
-        """How many units there are, ranked or not."""
+        """The number of units, ranked or not."""
         return len(self.scores)
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """Those with a ranking of their own."""
+        """Labels that have their own ranking."""
         return tuple(self.per_label)
 
     def top(self, n: int) -> Any:
-        """The best units: sites, as `cutaway.edit(model, at=…)` takes them, or indices where there are no names.
+        """The top n units: sites for `cutaway.edit(model, at=…)`, or indices if units have no names.
 
         >>> ranked("mine", [0.1, 0.9, 0.5]).top(2)
         array([1, 2])
@@ -78,21 +78,21 @@ class Ranking(Result):
         return self._named(self.order[: _count(n)])
 
     def bottom(self, n: int) -> Any:
-        """The worst units, worst first; dead ones come before all others."""
+        """The bottom n units, worst first; dead units come first."""
         return self._named(self.order[::-1][: _count(n)])
 
     def name_of(self, unit: int) -> str:
-        """Its site, or its index as `#17` where there are no names."""
+        """The site of a unit, or its index as `#17` if units have no names."""
         return f"#{unit}" if self.names is None else self.names[unit]
 
     def table(self, n: int | None = None) -> Any:
-        """One row a unit, best first: a pandas DataFrame where pandas is installed, else a list of dicts.
+        """One row per unit, best first, as a pandas DataFrame, or as a list of dicts without pandas.
 
-        The score for each label stands in a column of its own.
+        Each label has its own score column.
         """
         dead = set(self.dead.tolist())
         units = self.order if n is None else self.order[: _count(n)]
-        return framed(
+        return to_dataframe(
             {
                 "rank": rank,
                 "unit": unit,
@@ -136,20 +136,20 @@ def ranked(
     dead: Any = None,
     **fields: Any,
 ) -> Ranking:
-    """A ranking from one score a unit, larger is better.
+    """Build a ranking from one score per unit; higher is better.
 
     >>> ranked("mine", [0.5, 2.0, 0.5, 9.0], dead=[3]).order
     array([1, 0, 2, 3])
 
     Args:
-        signs: 1, 0 or -1 for each unit; 0 if not given.
-        units: the indices to rank; the scores of all others become NaN. All if not given.
-        dead: indices of units that never change: they stand last, whatever their score.
-        fields: the remaining fields of a `Ranking`; an `order` given here stands as it is.
+        signs: 1, 0 or -1 per unit; default: 0.
+        units: indices of the units to rank; the other scores become NaN. Default: all units.
+        dead: indices of units with a constant value. They rank last regardless of their score.
+        fields: the remaining fields of `Ranking`; an `order` passed here is used unchanged.
     """
     values = np.array(scores, np.float64)
     if values.ndim != 1:
-        raise InputError(f"scores of shape {list(values.shape)} were given: a ranking needs one number a unit.")
+        raise InputError(f"scores have shape {list(values.shape)}: pass one number per unit, shape [units].")
     chosen = np.arange(len(values)) if units is None else np.unique(np.asarray(units, np.int64))
     is_dead = np.zeros(len(values), bool)
     is_dead[_indices(dead)] = True
@@ -168,7 +168,7 @@ def ranked(
 
 
 def best_first(scores: NDArray[np.float64], units: NDArray[np.int64], is_dead: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The units by score, largest first; ties by index; those without a number, then the dead, last."""
+    """Sort units by score, highest first. Ties are ordered by index; NaN scores, then dead units, come last."""
     values = scores[units]
     last = np.where(is_dead[units], 2, np.isnan(values).astype(np.int64))
     key = np.where(np.isnan(values), 0.0, -values)
@@ -183,5 +183,5 @@ def _indices(given: Any) -> NDArray[np.int64]:
 
 def _count(n: int) -> int:
     if n < 0:
-        raise InputError(f"{n} units were asked for: 0 is the least.")
+        raise InputError(f"n={n}: must be 0 or more.")
     return n

@@ -1,4 +1,4 @@
-"""All that was asked of the units of a model in one go: the answer of `cutaway.neurons.report`."""
+"""`Report`: the result of `cutaway.neurons.report`."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.tables import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.results.ablation import Ablation
-from cutaway.results.answering import Answer, answer_of
 from cutaway.results.clusters import Clusters
 from cutaway.results.comparison import Comparison
 from cutaway.results.evaluation import Evaluation, Layers
 from cutaway.results.ranking import Label, Ranking
 from cutaway.results.result import Result
+from cutaway.results.verdicts import Answer, answer_of
 from cutaway.results.words import Histograms, TopContexts, TopWords
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """What a report is about, and the call that made it."""
+    """The data of a report and the call that made it."""
 
     kind: str
-    """Of the labels: classes, multilabel or numbers."""
+    """Kind of the labels: classes, multilabel or numbers."""
     labels: tuple[Label, ...]
-    """Empty where labels are numbers."""
+    """Empty if labels are numbers."""
     counts: NDArray[np.int64]
-    """(label,): how many rows each has."""
+    """(label,): the number of rows with each label."""
     n_rows: int
     n_units: int
     n_items: int | None
-    """Sentences or samples that have a row; None where nothing is known of them."""
+    """Number of sentences or samples that have a row; None if unknown."""
     sites: tuple[str, ...]
-    """Empty where units have none."""
+    """Empty if units have no sites."""
     n: int
-    """How many units are the best."""
+    """The number of top units."""
     seed: int
     call: str
-    """As it would be typed."""
+    """The call as Python code."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """Of the activations."""
+    """Provenance of the activations."""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,61 +53,61 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report(Result):
-    """Which units carry the labels, how well, where, what they fire on, and how far that can be trusted."""
+    """Which units encode the labels, how well, at which sites, what activates them, and how reliable that is."""
 
     asked: Asked
     rankings: Mapping[str, Ranking]
-    """By method, the first of which leads; of all rows."""
+    """By method, computed on all rows. The first method leads."""
     vote: Ranking
-    """What the methods choose together."""
+    """The combined ranking of all methods."""
     evaluations: Mapping[str, Evaluation]
-    """By method; units were ranked anew on the training rows of each split. Empty where rows have several labels."""
+    """By method; each split ranks the units again on its training rows. Empty for multilabel rows."""
     per_label: Mapping[Label, Evaluation]
-    """Where rows have several labels: each against the rest, by the leading method."""
+    """Multilabel rows: each label against the rest, by the leading method."""
     comparison: Comparison | None
-    """None of a single method."""
+    """None with a single method."""
     layers: Layers | None
-    """None where there is one site, or none, or rows have several labels."""
+    """None with fewer than two sites, or for multilabel rows."""
     clusters: Clusters | None
-    """None where units are too many to correlate each with each."""
+    """None if there are too many units for a correlation matrix."""
     words: tuple[TopWords, ...] = ()
-    """Of the units that are looked at closely, as what follows; empty where nothing is known of words."""
+    """Of the inspected units, like `contexts` and `histograms`; empty if the words are unknown."""
     contexts: tuple[TopContexts, ...] = ()
     histograms: tuple[Histograms, ...] = ()
-    """For each label; where labels are numbers, for each quarter of them."""
+    """One per label; if labels are numbers, one per quartile."""
     ablation: Ablation | None = None
     notes: tuple[str, ...] = ()
-    """What a reader has to know of these numbers."""
+    """Caveats for reading these numbers."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """What each part took."""
+    """Run time of each part."""
 
     @property
     def method(self) -> str:
-        """The method that leads: the first that was given, not the one that did best."""
+        """The leading method: the first in `methods=`, not the one with the best score."""
         return next(iter(self.rankings))
 
     @property
     def ranking(self) -> Ranking:
-        """By the leading method."""
+        """The ranking by the leading method."""
         return self.rankings[self.method]
 
     @property
     def best(self) -> Any:
-        """The best units by the leading method: sites, or indices where units have no names."""
+        """The top units by the leading method: sites, or indices if units have no names."""
         return self.ranking.top(self.asked.n)
 
     @property
     def answer(self) -> Answer:
-        """Whether the best units tell the labels, in a sentence or two."""
+        """Whether the top units predict the labels, as a verdict and a few sentences."""
         return answer_of(self.evaluations, self.per_label)
 
     def rank_of(self, unit: int) -> dict[str, int | None]:
-        """The place of a unit by each method, from 1; None where a method did not rank it."""
+        """The rank of a unit by each method, starting at 1; None if a method did not rank it."""
         return {method: _place(ranking, unit) for method, ranking in self.rankings.items()}
 
     def table(self) -> Any:
-        """One row for each unit that is among the best by some method: a pandas DataFrame, else a list of dicts."""
-        return framed(
+        """One row per unit in the top n of any method, as a pandas DataFrame, or as a list of dicts without pandas."""
+        return to_dataframe(
             {
                 "unit": unit,
                 "name": self.ranking.name_of(unit),
@@ -123,12 +123,12 @@ class Report(Result):
 
     @property
     def units(self) -> NDArray[np.int64]:
-        """Indices of the units among the best by some method, in the order of the vote."""
+        """Indices of the units in the top n of any method, in the order of `vote`."""
         chosen = {unit for each in self.rankings.values() for unit in each.order[: self.asked.n].tolist()}
         return np.array([unit for unit in self.vote.order.tolist() if unit in chosen], np.int64)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write the page as one HTML file that needs nothing from outside; gives where it lies."""
+        """Write the page as a self-contained HTML file and return its path."""
         written: Path = self.page().to_html(path)
         return written
 

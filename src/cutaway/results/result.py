@@ -1,4 +1,4 @@
-"""What all results can do: be shown as a page, printed, and written to disk."""
+"""`Result`: the base class of all results, with `save`, `page`, `text` and `to_html`."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from cutaway.core import late
 
 
 class Result:
-    """An answer as plain data, a frozen dataclass. What can be shown or saved of it is the business of other layers.
+    """Base class of results, which are frozen dataclasses of plain data.
 
-    A class that is to be saved needs a line in the registry of `store/results.py`; one that is to be shown, in
-    `views/result_pages.py`.
+    To make a result class saveable, add it to the registry in `store/results/result_file.py`; to give it a page, add it
+    to `views/pages/result_pages.py`.
     """
 
     __slots__ = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it into a new folder; `cutaway.load(path)` reads it back, without torch.
+        """Save to a new folder; `cutaway.load(path)` reads it back without torch.
 
-        Nothing is overwritten: a folder that holds something is an `ExistsError`.
+        Raises `ExistsError` if the folder is not empty.
         """
         late.call("result.save", self, path)
 
     def page(self) -> Any:
-        """All of it as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it."""
+        """The result as a page: `cutaway.show` displays it, `print` prints it, `.to_html(path)` writes it."""
         return late.call("result.page", self)
 
     def text(self, width: int = 100) -> str:
-        """The page as text for a terminal, in lines of at most so many characters."""
-        found: str = self.page().text(width)
-        return found
+        """The page as text for a terminal, in lines of at most `width` characters."""
+        page_text: str = self.page().text(width)
+        return page_text
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page as one HTML file that needs nothing from outside; gives where it lies."""
+        """Write the page as a self-contained HTML file and return its path."""
         written: Path = self.page().to_html(path)
         return written
 
     def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
+        html: str = late.call("result._repr_html_", self)
+        return html

@@ -1,4 +1,4 @@
-"""How alike representations are: the answers of `cutaway.lm.similarity` and `cutaway.lm.rdm`."""
+"""`Similarity` and `Dissimilarities`: the results of `cutaway.lm.similarity` and `cutaway.lm.rdm`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
+from cutaway.core.formatting import listed
 from cutaway.results.result import Result
 
 _MOST_SHOWN = 12
@@ -18,28 +19,28 @@ _MOST_SHOWN = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Similarity(Result):
-    """The similarity of each representation with each other; of two, a number.
+    """The similarity of each pair of representations; a single number for two.
 
-    Its arrays belong to it alone and cannot be written to.
+    Arrays are read-only.
     """
 
     method: str
     values: NDArray[np.float64]
-    """(row, column): 1 for the same. NaN where it is not defined."""
+    """(row, column): 1 for the same; NaN if undefined."""
     row_names: tuple[str, ...]
     column_names: tuple[str, ...]
     n_rows: int
-    """How many items both were compared by."""
+    """Number of rows of the data that were compared."""
     row_units: tuple[int, ...] = ()
     column_units: tuple[int, ...] = ()
     is_within: bool = False
     """Whether rows and columns are the same representations."""
     correlations: NDArray[np.float64] | None = None
-    """(row, column, correlation): canonical correlations, largest first, NaN beyond the last; None for CKA and RSA."""
+    """(row, column, correlation): canonical correlations, largest first, padded with NaN; None for CKA and RSA."""
     about: Mapping[str, object] = field(default_factory=dict)
     """Options of the method: JSON-like."""
     notes: tuple[str, ...] = ()
-    """What was done on the way, and what makes the numbers less than they seem."""
+    """Remarks on how the numbers were computed, and reasons not to trust them."""
 
     def __post_init__(self) -> None:
         for array in (self.values, self.correlations):
@@ -52,11 +53,11 @@ class Similarity(Result):
 
     @property
     def value(self) -> float:
-        """The number, where two were compared."""
+        """The number, if two representations were compared."""
         if self.shape != (1, 1):
             raise InputError(
-                f"{self.shape[0]} × {self.shape[1]} representations were compared: similarity.values holds a number "
-                "for each pair, similarity[row, column] gives one by name."
+                f"{self.shape[0]} × {self.shape[1]} representations were compared: use similarity.values for all "
+                "pairs, or similarity[row, column] for one."
             )
         return float(self.values[0, 0])
 
@@ -67,13 +68,13 @@ class Similarity(Result):
         return np.array(self.values, dtype=dtype)
 
     def __getitem__(self, key: tuple[int | str, int | str]) -> float:
-        """The similarity of one pair, by names or numbers."""
+        """The similarity of one pair, by names or indices."""
         row, column = key
-        return float(self.values[_place(row, self.row_names), _place(column, self.column_names)])
+        return float(self.values[_index(row, self.row_names), _index(column, self.column_names)])
 
     def table(self) -> Any:
-        """One row a pair: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        """One row per pair: a pandas DataFrame if pandas is installed, else a list of dicts."""
+        return to_dataframe(
             {"row": row, "column": column, self.method: float(self.values[i, j])}
             for i, row in enumerate(self.row_names)
             for j, column in enumerate(self.column_names)
@@ -81,11 +82,11 @@ class Similarity(Result):
         )
 
     def __repr__(self) -> str:
-        named = f"Similarity by {self.described}"
+        title = f"Similarity by {self.described}"
         if self.shape == (1, 1):
             pair = f"{self.row_names[0]} and {self.column_names[0]}"
-            return "\n".join([f"{named} of {pair} over {self.n_rows:,} rows: {self.value:.4g}", *self._noted()])
-        head = f"{named} over {self.n_rows:,} rows: {self.shape[0]} × {self.shape[1]}"
+            return "\n".join([f"{title} of {pair} over {self.n_rows:,} rows: {self.value:.4g}", *self._note_lines()])
+        head = f"{title} over {self.n_rows:,} rows: {self.shape[0]} × {self.shape[1]}"
         names = self.row_names[:_MOST_SHOWN]
         width = max(map(len, names))
         lines = [
@@ -94,30 +95,30 @@ class Similarity(Result):
             for row, name in enumerate(names)
         ]
         more = [f"  and {self.shape[0] - _MOST_SHOWN} more"] if self.shape[0] > _MOST_SHOWN else []
-        return "\n".join([head, *lines, *more, *self._noted()])
+        return "\n".join([head, *lines, *more, *self._note_lines()])
 
     @property
     def described(self) -> str:
         """The method in words."""
-        said = {"cca": "CCA", "svcca": "SVCCA", "pwcca": "PWCCA", "cka": "CKA", "rsa": "RSA"}[self.method]
+        name = {"cca": "CCA", "svcca": "SVCCA", "pwcca": "PWCCA", "cka": "CKA", "rsa": "RSA"}[self.method]
         if self.method == "cka":
             kernel = {"rbf": "RBF"}.get(str(self.about.get("kernel")), "linear")
-            said = f"{'debiased ' if self.about.get('debiased') else ''}{kernel} CKA"
-        return f"{said}, Ecco's rules" if self.about.get("compat") else said
+            name = f"{'debiased ' if self.about.get('debiased') else ''}{kernel} CKA"
+        return f"{name}, Ecco's rules" if self.about.get("compat") else name
 
-    def _noted(self) -> list[str]:
+    def _note_lines(self) -> list[str]:
         return [f"  {note}" for note in self.notes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dissimilarities(Result):
-    """How far each row of a representation is from each other: a matrix of dissimilarities (RDM)."""
+    """Dissimilarity of each pair of rows of a representation (an RDM)."""
 
     values: NDArray[np.float64]
     """(row, row): 0 on the diagonal."""
     metric: str
     names: tuple[str, ...] = ()
-    """Of the rows, where they have any."""
+    """Names of the rows, if any."""
 
     def __post_init__(self) -> None:
         self.values.flags.writeable = False
@@ -127,7 +128,7 @@ class Dissimilarities(Result):
 
     @property
     def upper(self) -> NDArray[np.float64]:
-        """Of each row to each later one, as a row of numbers."""
+        """The dissimilarity of each row to each later one, as a vector."""
         found: NDArray[np.float64] = self.values[np.triu_indices(len(self), 1)]
         return found
 
@@ -135,7 +136,7 @@ class Dissimilarities(Result):
         return np.array(self.values, dtype=dtype)
 
     def name_of(self, row: int) -> str:
-        """Its name, or its number where there are none."""
+        """The name of a row, or its number if it has none."""
         return self.names[row] if self.names else str(row)
 
     def __repr__(self) -> str:
@@ -144,12 +145,9 @@ class Dissimilarities(Result):
         return f"Dissimilarities of {len(self):,} rows by {self.metric}{spread}"
 
 
-def _place(key: int | str, names: Sequence[str]) -> int:
+def _index(key: int | str, names: Sequence[str]) -> int:
     if isinstance(key, str):
         if key not in names:
-            shown = ", ".join(map(repr, names[:_MOST_SHOWN]))
-            raise InputError(
-                f"nothing here is called {key!r}; there are {shown}{', …' if len(names) > _MOST_SHOWN else ''}."
-            )
+            raise InputError(f"there is no {key!r}; there are {listed(map(repr, names), _MOST_SHOWN)}.")
         return names.index(key)
     return key

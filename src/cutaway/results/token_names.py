@@ -1,4 +1,4 @@
-"""Tokens as names: what would not be seen of them is written out, as `web/src/plates/tokens.ts` does."""
+"""Token texts as names: whitespace becomes visible, as in `web/src/pages/tokens.ts`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def readable(piece: str) -> str:
 
 
 def quoted(piece: str) -> str:
-    """A token among other words and numbers.
+    """A token inside a sentence, in quotation marks.
 
     >>> quoted(","), quoted(" 1")
     ('“,”', '“·1”')
@@ -29,11 +29,13 @@ def quoted(piece: str) -> str:
     return f"“{readable(piece)}”"
 
 
-def question(targets: Sequence[str], contrast: Sequence[str]) -> str:
-    """What a contrast asks.
+def contrast_question(targets: Sequence[str], contrast: Sequence[str]) -> str:
+    """The question that a contrast asks, for titles.
 
-    >>> question([" are"], [" is"]), question([" are", ":"], [" is", " is"]), question(["a", "b"], ["c", "d"])
-    ('Why ·are rather than ·is?', 'Why … rather than ·is?', 'Why a, b rather than c, d?')
+    >>> contrast_question([" are"], [" is"]), contrast_question([" are", ":"], [" is", " is"])
+    ('Why ·are rather than ·is?', 'Why … rather than ·is?')
+    >>> contrast_question(["a", "b"], ["c", "d"])
+    'Why a, b rather than c, d?'
     """
     own, others = (list(dict.fromkeys(readable(piece) for piece in each)) for each in (targets, contrast))
     if len(others) > _MOST_TITLED:

@@ -6,30 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Outcome = Literal["exact", "close", "failed", "opaque", "undefined", "without inputs", "not saved"]
-"""What was found out about one op:
+from cutaway.core.formatting import plural
 
-exact            called again on its parents' values, its function gave the saved value bit for bit
-close            the same within a tolerance: kernels differ between two runs, or with the layout of memory
-failed           it gave something else, or raised
-opaque           it stands for code that cannot be called on its own
+Outcome = Literal["exact", "close", "failed", "opaque", "undefined", "without inputs", "not saved"]
+"""The outcome for one op:
+
+exact            called again on its parents' values, its function returned the saved value bit for bit
+close            the same within a tolerance: kernels differ between runs, or with the memory layout
+failed           it returned something else, or raised
+opaque           code that cannot be called on its own
 undefined        its contents are arbitrary (`empty`); shape and dtype were compared
 without inputs   a value it was computed from was not saved
-not saved        its own value was not saved
+not saved        its value was not saved
 """
 What = Literal["value", "edge", "output", "graph"]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing that is not as it should be."""
+    """One failed check."""
 
     what: What
-    """A value that is wrong, an edge that carries nothing, an output that differs, a graph that contradicts itself."""
+    """A wrong value, an edge without data flow, an output that differs, or an inconsistent graph."""
     op: str
-    """Label of the op; "" where it is about none."""
+    """Label of the op; "" if the failure is not about one op."""
     source: str
-    """The line of the program that led to it."""
+    """The line of the program that it comes from."""
     reason: str
 
     def __str__(self) -> str:
@@ -39,7 +41,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many ops came to which end; together they are all ops of the trace."""
+    """The number of ops with each outcome; they add up to all ops of the trace."""
 
     exact: int = 0
     close: int = 0
@@ -57,7 +59,7 @@ class Coverage:
 
     @property
     def proven(self) -> int:
-        """Ops whose saved value came out again."""
+        """Ops whose saved value was reproduced, exactly or within tolerance."""
         return self.exact + self.close
 
     def __str__(self) -> str:
@@ -69,27 +71,27 @@ class Coverage:
             (self.without_inputs, "without saved inputs"),
             (self.not_saved, "not saved"),
         ]
-        said = [f"{n:,} {what}" for n, what in rest if n]
-        return ", ".join([f"{self.proven:,} of {self.total:,} ops proven", *said])
+        parts = [f"{n:,} {what}" for n, what in rest if n]
+        return ", ".join([f"{self.proven:,} of {self.total:,} ops proven", *parts])
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Whether a trace holds what happened. True if nothing failed and something was proven.
+    """Whether a trace is correct. True if nothing failed and something was proven.
 
-    `failures` says what failed, `notes` what could not be asked.
+    `failures` lists what failed, `notes` what could not be checked.
     """
 
     failures: tuple[Failure, ...]
     coverage: Coverage
     outcomes: Mapping[str, Outcome]
-    """Label of each op → what was found out."""
+    """Label of each op → its outcome."""
     edges_felt: int
-    """Arguments that the result depends on: with other values in their place it changed."""
+    """Arguments that the result depends on: it changed when they were replaced."""
     edges_unfelt: int
-    """Arguments whose values make no difference here: masked, overwritten, only asked for their shape."""
+    """Arguments whose values make no difference here: masked, overwritten, or used only for their shape."""
     outputs_compared: int
-    """Outputs that were held against a run of the model that nobody watched."""
+    """Outputs that were compared with an untraced run of the model."""
     largest_deviation: float
     """Among the ops within tolerance, relative to the largest element."""
     notes: tuple[str, ...] = ()
@@ -100,9 +102,11 @@ class Validation:
     def __repr__(self) -> str:
         lines = [f"{'valid' if self else 'NOT VALID' if self.failures else 'nothing proven'}: {self.coverage}"]
         if self.edges_felt or self.edges_unfelt:
-            lines.append(f"  {_counted(self.edges_felt, 'argument')} felt, {self.edges_unfelt:,} without influence")
+            n = self.edges_felt + self.edges_unfelt
+            changed = f"{'all ' if n > 1 else ''}{n:,}" if not self.edges_unfelt else f"{self.edges_felt:,} of them"
+            lines.append(f"  {plural(n, 'input')} perturbed; {changed} changed the result")
         if self.outputs_compared:
-            lines.append(f"  {_counted(self.outputs_compared, 'output')} compared with a run that was not watched")
+            lines.append(f"  {plural(self.outputs_compared, 'output')} compared with an untraced run")
         if self.coverage.close:
             lines.append(f"  largest deviation {self.largest_deviation:.1e}")
         lines += [f"  {note}" for note in self.notes]
@@ -110,7 +114,3 @@ class Validation:
         if len(self.failures) > 10:
             lines.append(f"  and {len(self.failures) - 10:,} more failures")
         return "\n".join(lines)
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

@@ -1,4 +1,4 @@
-"""What fires a unit: words, contexts and histograms, as plain data."""
+"""`TopWords`, `TopContexts` and `Histograms`: what activates a unit."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.tables import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.results.result import Result
 
 ALL = "all"
-"""What a histogram of all rows has for a label."""
+"""The label of a histogram over all rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopWords(Result):
-    """The words that move a unit most, strongest first."""
+    """The words with the strongest mean activation of a unit, strongest first."""
 
     unit: str
     words: tuple[str, ...]
     scores: NDArray[np.float64]
-    """(word,): the mean over its occurrences, in standard deviations from the mean of all rows; below 0 where the unit
-    falls. Between 0 and 1 where NeuroX's rule was asked for."""
+    """(word,): mean z-score over its occurrences; negative if the unit falls at the word. Between 0 and 1 with
+    `compat="neurox"`."""
     counts: NDArray[np.int64]
-    """(word,): how often it occurs."""
+    """(word,): number of occurrences."""
     min_count: int
-    """Rarer words were left out."""
+    """Words that occur less often are left out."""
     n_left_out: int
-    """How many words that were."""
+    """The number of left-out words."""
 
     def __len__(self) -> int:
         return len(self.words)
 
     def table(self) -> Any:
-        """One row a word: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        """One row per word, as a pandas DataFrame, or as a list of dicts without pandas."""
+        return to_dataframe(
             {"word": word, "score": float(score), "count": int(count)}
             for word, score, count in zip(self.words, self.scores, self.counts, strict=True)
         )
@@ -48,19 +48,19 @@ class TopWords(Result):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One row at which a unit is far from its mean, and the words around it."""
+    """A row where the activation is far from its mean, with the surrounding words."""
 
     row: int
     item: int
-    """The sentence or sample it belongs to."""
+    """Index of the sentence or sample."""
     before: tuple[str, ...]
     word: str
     after: tuple[str, ...]
     value: float
     score: float
-    """In standard deviations from the mean of all rows."""
+    """z-score over all rows."""
     around: tuple[float, ...] = ()
-    """The same of each word before, the word itself, and each after; empty where it was not kept."""
+    """z-scores of the words before, the word itself, and the words after; empty if they were not kept."""
 
     def __str__(self) -> str:
         return " ".join([*self.before, f"[{self.word}]", *self.after])
@@ -68,7 +68,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class TopContexts(Result):
-    """The rows that move a unit most, strongest first."""
+    """The rows with the strongest activation of a unit, strongest first."""
 
     unit: str
     contexts: tuple[Context, ...]
@@ -77,8 +77,8 @@ class TopContexts(Result):
         return len(self.contexts)
 
     def table(self) -> Any:
-        """One row a context: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        """One row per context, as a pandas DataFrame, or as a list of dicts without pandas."""
+        return to_dataframe(
             {
                 "row": each.row,
                 "item": each.item,
@@ -98,12 +98,12 @@ class TopContexts(Result):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histograms(Result):
-    """How the values of a unit lie, for each label."""
+    """Histograms of the activation of a unit, one per label."""
 
     unit: str
     labels: tuple[Any, ...]
     edges: NDArray[np.float64]
-    """(bin + 1,): the same for all labels."""
+    """(bin + 1,): bin edges, shared by all labels."""
     counts: NDArray[np.int64]
     """(label, bin)."""
     means: NDArray[np.float64]

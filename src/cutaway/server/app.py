@@ -1,4 +1,4 @@
-"""The viewer as a web application: one page, the script that draws it, and what the script asks for."""
+"""The viewer as a Starlette application: page, script, API."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from cutaway.server import bundle, routes_pages, routes_runs, routes_tensors, routes_traces
-from cutaway.server.answers import sentence, told
-from cutaway.server.folders import Folders
-from cutaway.server.guard import Guard
-from cutaway.server.listing import PATIENCE, Listing
-from cutaway.server.live import EVERY, Live
-from cutaway.server.opened import MOST_BYTES, Opened
-from cutaway.server.warming import warm
+from cutaway.server import bundle
+from cutaway.server.archives.catalog import PATIENCE, Catalog
+from cutaway.server.archives.folders import Folders
+from cutaway.server.archives.open_archives import MOST_BYTES, ArchiveCache
+from cutaway.server.http import error_boundary, error_response
+from cutaway.server.prefetch import prefetch
+from cutaway.server.routes import pages, runs, tensors, traces
+from cutaway.server.security import SecurityMiddleware
+from cutaway.server.sse import EVERY, EventBroadcaster
 
 _PAGE: Final = """\
 <!doctype html>
@@ -37,7 +38,7 @@ _PAGE: Final = """\
 </head>
 <body>
 <div id="cutaway" data-viewer></div>
-<noscript>A script draws this page: allow scripts to see it. Nothing is fetched from elsewhere.</noscript>
+<noscript>This page needs JavaScript. It loads nothing from other servers.</noscript>
 <script type="module" src="/static/cutaway.js?{version}"></script>
 </body>
 </html>
@@ -46,11 +47,11 @@ _PAGE: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """The application, and what goes on behind it."""
+    """The application and its background services."""
 
     app: Starlette
-    opened: Opened
-    live: Live
+    cache: ArchiveCache
+    live: EventBroadcaster
 
 
 def viewer(
@@ -62,76 +63,76 @@ def viewer(
     patience: float = PATIENCE,
     every: float = EVERY,
 ) -> Viewer:
-    """The viewer of everything below some paths.
+    """Build the viewer for everything in some folders.
 
     Args:
-        host: the interface it will be served on; only names of that are answered to.
-        token: what has to be known by whoever asks; "" where nothing has.
-        most_bytes: how much memory open runs may take together, about.
-        patience: seconds after which a long list is given as far as it was read.
-        every: seconds between two looks at what is being written.
+        host: the interface you will serve it on; requests with another `Host` are refused.
+        token: the token that clients must send; "" for none.
+        most_bytes: approximate memory limit for all open archives together.
+        patience: seconds after which a long list is returned incomplete.
+        every: seconds between two polls of live runs.
     """
-    opened = Opened(Folders(paths), most_bytes=most_bytes)
-    listing = Listing(opened, patience=patience)
-    live = Live(opened, listing, every=every)
+    cache = ArchiveCache(Folders(paths), most_bytes=most_bytes)
+    catalog = Catalog(cache, patience=patience)
+    live = EventBroadcaster(cache, catalog, every=every)
 
     async def events(request: Request) -> Response:
-        async def is_waiting() -> bool:
+        async def is_connected() -> bool:
             return not await request.is_disconnected()
 
-        return StreamingResponse(live.events(is_waiting), media_type="text/event-stream")
+        return StreamingResponse(live.events(is_connected), media_type="text/event-stream")
 
     async def page(_: Request) -> Response:
-        version = _version(await opened.aside(bundle.script))
+        version = _script_version(await cache.in_thread(bundle.script))
         return HTMLResponse(_PAGE.format(version=version), headers={"cache-control": "no-cache"})
 
     async def script(request: Request) -> Response:
-        found = await opened.aside(bundle.script)
-        version = _version(found)
-        is_named = request.url.query == version
-        lasts = "public, max-age=31536000, immutable" if is_named else "no-cache"
-        headers = {"etag": f'"{version}"', "cache-control": lasts}
+        source = await cache.in_thread(bundle.script)
+        version = _script_version(source)
+        is_versioned = request.url.query == version
+        caching = "public, max-age=31536000, immutable" if is_versioned else "no-cache"
+        headers = {"etag": f'"{version}"', "cache-control": caching}
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        return Response(found, media_type="text/javascript", headers=headers)
+        return Response(source, media_type="text/javascript", headers=headers)
 
     async def licenses(_: Request) -> Response:
-        return PlainTextResponse(await opened.aside(bundle.licenses))
+        return PlainTextResponse(await cache.in_thread(bundle.licenses))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        warming = asyncio.create_task(warm(opened, listing))
+        prefetching = asyncio.create_task(prefetch(cache, catalog))
         yield
-        warming.cancel()
-        listing.close()
+        prefetching.cancel()
+        catalog.close()
         live.close()
-        opened.close()
+        cache.close()
 
     app = Starlette(
         routes=[
-            Route("/", told(page)),
-            Route("/static/cutaway.js", told(script)),
-            Route("/static/licenses.txt", told(licenses)),
-            Route("/api/events", told(events)),
-            *routes_runs.routes(opened, listing),
-            *routes_tensors.routes(opened),
-            *routes_traces.routes(opened),
-            *routes_pages.routes(opened, listing),
+            Route("/", error_boundary(page)),
+            Route("/static/cutaway.js", error_boundary(script)),
+            Route("/static/licenses.txt", error_boundary(licenses)),
+            Route("/api/events", error_boundary(events)),
+            *runs.routes(cache, catalog),
+            *tensors.routes(cache),
+            *traces.routes(cache),
+            *pages.routes(cache, catalog),
         ],
-        middleware=[Middleware(Guard, host=host, token=token)],
-        exception_handlers={HTTPException: _nothing},
+        middleware=[Middleware(SecurityMiddleware, host=host, token=token)],
+        exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
-    return Viewer(app, opened, live)
+    return Viewer(app, cache, live)
 
 
-async def _nothing(request: Request, error: Exception) -> Response:
-    """What is no address here, or asked for in another way than by GET."""
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Unknown path, or a method other than GET."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        return sentence("this viewer only shows: nothing here can be changed, and GET is all it answers.", 405)
-    return sentence(f"there is nothing at {request.url.path[:200]!r}.", error.status_code)
+        return error_response("the viewer is read-only and answers GET requests only.", 405)
+    return error_response(f"no such path: {request.url.path[:200]!r}.", error.status_code)
 
 
-def _version(script: str) -> str:
+def _script_version(script: str) -> str:
     return sha256(script.encode()).hexdigest()[:16]

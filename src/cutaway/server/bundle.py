@@ -1,4 +1,4 @@
-"""The web bundle: one script that draws every view, in a file as in a notebook."""
+"""The web bundle: one script that draws every view, shared by pages, files and notebooks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 from cutaway.core.errors import MissingBundleError
 
 STATIC = Path(__file__).parent / "static"
-"""Filled when the package is built; a checkout has it after `make venv`."""
+"""Filled by the package build; `make venv` fills it in a checkout."""
 
 
 def script() -> str:
-    """The bundle, an ES module with its style sheet inside."""
+    """The bundle: an ES module that includes its style sheet."""
     return _text("cutaway.js")
 
 
 def licenses() -> str:
-    """The licences of the libraries that are in the bundle."""
+    """The licenses of the bundled libraries."""
     return _text("LICENSES.txt")
 
 
@@ -25,6 +25,6 @@ def _text(name: str) -> str:
         return (STATIC / name).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise MissingBundleError(
-            f"interactive pictures need the web bundle, and there is no {STATIC / name}. In a checkout `make venv` "
-            "builds it (with Node 20 or later); elsewhere, reinstall: pip install --force-reinstall --no-deps cutaway."
+            f"interactive views need the web bundle, but {STATIC / name} is missing. In a checkout, `make venv` "
+            "builds it (needs Node 20 or later); otherwise run pip install --force-reinstall --no-deps cutaway."
         ) from error

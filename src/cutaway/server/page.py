@@ -1,4 +1,4 @@
-"""One offline HTML file with the interactive picture of one or several things."""
+"""Offline HTML file with the interactive view of one or more objects."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from html import escape
 from os import PathLike
 from pathlib import Path
 
+from cutaway.core.io import write
 from cutaway.server import bundle
-from cutaway.server.packing import packed
-from cutaway.views.details import Detail
-from cutaway.views.showing import Showing, ShowingPage, showing
-from cutaway.views.writing import write
+from cutaway.server.view_json import to_compressed_json
+from cutaway.views.graph.op_details import Detail
+from cutaway.views.showable import ShowableGraph, ShowablePage, as_showable
 
 BUDGET = 40_000_000
-"""So many bytes of details, before compression, are put into a file."""
+"""Bytes of details, before compression, that go into one file."""
 CHUNK = 64
-"""Details lie in chunks of so many rows: the first click decodes one of them, and not all."""
+"""Rows per chunk of details: the first click decodes one chunk instead of all."""
 
-# Nothing is ever fetched, whatever is in the data; the one script that runs is the one that was written.
+# Content security policy: no network access at all, and only the script with this hash runs.
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
     "worker-src blob:; base-uri 'none'; form-action 'none'"
@@ -38,7 +38,7 @@ _PAGE = """\
 </head>
 <body>
 <div id="cutaway"></div>
-<noscript>A script in this file draws the picture: allow scripts to see it. Nothing is fetched.</noscript>
+<noscript>This page needs JavaScript. It loads nothing from the network.</noscript>
 {data}
 <script type="module">{script}</script>
 <!--
@@ -49,16 +49,16 @@ _PAGE = """\
 """
 
 
-def html(shown: Sequence[Showing | ShowingPage], *, budget: int = BUDGET, seconds: float = math.inf) -> str:
-    """The page: script, views and as much of their details as fits into the budget, all in one text.
+def html(shown: Sequence[ShowableGraph | ShowablePage], *, budget: int = BUDGET, seconds: float = math.inf) -> str:
+    """The page as one text: script, views, and as many details as fit into the budget.
 
     Args:
-        seconds: how long details are gathered; those of the first ops come first.
+        seconds: time limit for collecting details; those of the first ops come first.
     """
     script = bundle.script().replace("</script", r"<\/script")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     views = [each.view for each in shown]
-    data = [_data("cutaway-data", packed(views)), *_details(shown, budget, seconds)]
+    data = [_data("cutaway-data", to_compressed_json(views)), *_details(shown, budget, seconds)]
     return _PAGE.format(
         policy=_POLICY.format(digest=digest),
         title=escape(" · ".join(view.title for view in views)),
@@ -69,18 +69,20 @@ def html(shown: Sequence[Showing | ShowingPage], *, budget: int = BUDGET, second
 
 
 def to_html(thing: object, path: str | PathLike[str]) -> Path:
-    """Write the page of one thing; gives where it lies."""
-    return write(path, html([showing(thing)]))
+    """Write the page of one object; returns its path."""
+    return write(path, html([as_showable(thing)]))
 
 
 def _data(name: str, content: bytes) -> str:
     return f'<script type="application/octet-stream" id="{name}">{base64.b64encode(content).decode()}</script>'
 
 
-def _details(shown: Sequence[Showing | ShowingPage], budget: int, seconds: float) -> Iterator[str]:
-    """What every op holds, in chunks; budget and time are shared evenly among the things."""
+def _details(shown: Sequence[ShowableGraph | ShowablePage], budget: int, seconds: float) -> Iterator[str]:
+    """Details of every op, in chunks; the objects share budget and time evenly."""
     for number, each in enumerate(shown):
         chunks: dict[int, dict[int, Detail]] = {}
-        for row, found in each.details(budget // len(shown), seconds / len(shown)).items():
-            chunks.setdefault(row // CHUNK, {})[row] = found
-        yield from (_data(f"cutaway-details-{number}-{chunk}", packed(found)) for chunk, found in chunks.items())
+        for row, detail in each.details(budget // len(shown), seconds / len(shown)).items():
+            chunks.setdefault(row // CHUNK, {})[row] = detail
+        yield from (
+            _data(f"cutaway-details-{number}-{chunk}", to_compressed_json(rows)) for chunk, rows in chunks.items()
+        )

@@ -1,4 +1,4 @@
-"""Short texts by which a model or a change is known again."""
+"""Fingerprints of models and edits, to recognize a study when it is resumed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.changes import Change
+from cutaway.capture.interventions.new_values import Change
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
 
@@ -19,29 +19,30 @@ _PARTS = 64
 _SAMPLED = 4096
 
 State = dict[str, str]
-"""Parameters and buffers by name, each with the fingerprint of its values."""
+"""Name of each parameter and buffer → fingerprint of its values."""
 
 
-def state_of(model: nn.Module) -> State:
-    """Every parameter and buffer with the fingerprint of its values."""
+def state_fingerprints(model: nn.Module) -> State:
+    """The fingerprint of each parameter and buffer."""
     tensors = [*model.named_parameters(), *model.named_buffers()]
-    return {name: of_tensor(tensor) for name, tensor in tensors if not nn.parameter.is_lazy(tensor)}
+    return {name: tensor_fingerprint(tensor) for name, tensor in tensors if not nn.parameter.is_lazy(tensor)}
 
 
-def of_state(state: State, model: nn.Module) -> str:
-    """One text for all values, and for which modules are in training mode."""
+def combined_fingerprint(state: State, model: nn.Module) -> str:
+    """One fingerprint for all values and training flags."""
     modes = "".join(str(int(module.training)) for module in model.modules())
-    return of_text(repr(sorted(state.items())) + modes)
+    return text_fingerprint(repr(sorted(state.items())) + modes)
 
 
-def of_text(text: str) -> str:
+def text_fingerprint(text: str) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def of_tensor(tensor: Tensor) -> str:
-    """Sums of the memory, read as integers, and some of its words: exact, whatever the order of adding.
+def tensor_fingerprint(tensor: Tensor) -> str:
+    """Exact fingerprint: shape, dtype, integer sums of the memory, and a checksum of a sample of it.
 
-    It is computed where the tensor is, at the speed of its memory; only some kilobytes travel.
+    Integer sums do not depend on the order of addition. They are computed on the tensor's device at memory speed; only
+    a few kilobytes are copied.
     """
     about = f"{list(tensor.shape)} {tensor.dtype}"
     if tensor.is_meta:
@@ -55,18 +56,20 @@ def of_tensor(tensor: Tensor) -> str:
             n = len(words) // _PARTS * _PARTS
             sums = words[:n].view(_PARTS, -1).sum(1, dtype=torch.int64).tolist()
             rest = words[n:].tolist()
-            some = words[:: max(1, len(words) // _SAMPLED)].cpu().clone().numpy().tobytes()
-        except (RuntimeError, NotImplementedError):  # a layout whose memory cannot be read as bytes
+            sample = words[:: max(1, len(words) // _SAMPLED)].cpu().clone().numpy().tobytes()
+        except (RuntimeError, NotImplementedError):  # a layout whose memory cannot be viewed as bytes
             return about
-    return of_text(f"{about} {sums} {rest} {zlib.crc32(some)}")
+    return text_fingerprint(f"{about} {sums} {rest} {zlib.crc32(sample)}")
 
 
-def in_words(to: Any) -> str:
-    """What a value is changed to, for a reader.
+def describe_change(to: Any) -> str:
+    """Describe the new value of an edit. Stored in study files: do not change the wording.
 
-    >>> from cutaway.capture.editing import edit
-    >>> in_words(0), in_words("h.3.mlp"), in_words(edit.scale(2)), in_words(edit.swap(torch.tanh))
-    ('0', 'h.3.mlp', 'scale(factor=2)', 'swap(tanh)')
+    >>> from cutaway.capture.interventions.edit import edit
+    >>> describe_change(0), describe_change("h.3.mlp"), describe_change(edit.scale(2))
+    ('0', 'h.3.mlp', 'scale(factor=2)')
+    >>> describe_change(edit.swap(torch.tanh))
+    'swap(tanh)'
     """
     if isinstance(to, _PLAIN):
         return str(to)
@@ -77,53 +80,52 @@ def in_words(to: Any) -> str:
     if isinstance(to, Trace):
         return f"the values of a trace of {to.model_name}"
     if isinstance(to, Change) and to.swaps is not None:
-        return f"swap({in_words(to.swaps)})"
+        return f"swap({describe_change(to.swaps)})"
     if isinstance(to, Change):
-        held = ", ".join(f"{name}={in_words(value)}" for name, value in _held(to.make).items())
-        return f"{_name(to.make)}({held})"
+        closure = ", ".join(f"{name}={describe_change(value)}" for name, value in _closure_values(to.make).items())
+        return f"{_name(to.make)}({closure})"
     return _name(to)
 
 
-def of_change(to: Any) -> str:
-    """A text that is the same in the next run of a program if what a value is changed to is."""
+def change_fingerprint(to: Any) -> str:
+    """A text that identifies the new value of an edit across program runs."""
     if isinstance(to, _PLAIN):
         return str(to)
     if isinstance(to, (Tensor, np.ndarray)):
-        return of_tensor(torch.as_tensor(to))
+        return tensor_fingerprint(torch.as_tensor(to))
     if isinstance(to, Op):
-        return f"{to.label} {of_change(to.value)}"
+        return f"{to.label} {change_fingerprint(to.value)}"
     if isinstance(to, Trace):
-        ends = [of_change(op.value) for op in (*to.inputs, *to.outputs) if op.is_saved]
-        return f"{in_words(to)} {of_text(repr(ends))}"
+        ends = [change_fingerprint(op.value) for op in (*to.inputs, *to.outputs) if op.is_saved]
+        return f"{describe_change(to)} {text_fingerprint(repr(ends))}"
     function = (to.swaps or to.make) if isinstance(to, Change) else to
     code = getattr(function, "__code__", None)
     if code is None:
-        return in_words(to)
-    known = (*_PLAIN, Tensor, np.ndarray)  # a function may hold itself, so that no other is followed
-    held = {
-        name: of_change(value) if isinstance(value, known) else in_words(value)
-        for name, value in _held(function).items()
+        return describe_change(to)
+    known = (*_PLAIN, Tensor, np.ndarray)  # do not follow functions: a function may refer to itself
+    closure = {
+        name: change_fingerprint(value) if isinstance(value, known) else describe_change(value)
+        for name, value in _closure_values(function).items()
     }
-    return f"{in_words(to)} {of_text(_written(code) + repr(held))}"
+    return f"{describe_change(to)} {text_fingerprint(_code_text(code) + repr(closure))}"
 
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
 def _name(function: Any) -> str:
-    """Its name; of what a function made, the name of that one."""
+    """The name of a function; for one of Cutaway's closures, the name of the function that made it."""
     name: str = getattr(function, "__qualname__", None) or type(function).__qualname__
-    return (
-        name.split(".<locals>")[0] if isinstance(function, FunctionType) and _is_own(function) else name.split(".")[-1]
-    )
+    is_internal = isinstance(function, FunctionType) and _is_internal(function)
+    return name.split(".<locals>")[0] if is_internal else name.split(".")[-1]
 
 
-def _is_own(function: FunctionType) -> bool:
+def _is_internal(function: FunctionType) -> bool:
     return function.__module__ == Change.__module__
 
 
-def _held(function: Any) -> dict[str, Any]:
-    """The values that a function keeps from where it was made."""
+def _closure_values(function: Any) -> dict[str, Any]:
+    """The closure variables of a function."""
     if not isinstance(function, FunctionType):
         return {}
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
@@ -138,7 +140,7 @@ def _is_filled(cell: Any) -> bool:
     return True
 
 
-def _written(code: CodeType) -> str:
-    """The instructions of a function and its constants, without the addresses of objects."""
-    constants = [_written(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+def _code_text(code: CodeType) -> str:
+    """The bytecode and constants of a function, without memory addresses."""
+    constants = [_code_text(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
     return repr((code.co_code, code.co_names, constants))

@@ -1,7 +1,7 @@
-"""The file of a study: what it is in the first line, then one line for each row that is done.
+"""The file of a study: a header line, then one JSON line per finished row.
 
-Lines are JSON, written whole and flushed: what was done survives the death of the process. A line that a death
-cut short is dropped when the study goes on; whole lines are never changed.
+Each line is written whole and flushed, so finished rows survive a killed process. A line that was cut off is dropped
+when the study is resumed; complete lines are never changed.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.studies.fingerprints import of_text
+from cutaway.core.formatting import clipped
+from cutaway.studies.fingerprints import text_fingerprint
 
 FORMAT = 1
 _BEGIN = b'{"study": "'
 _CLOSE = 1e-4
-"""How far two baselines may be apart, relative to their size: kernels on a GPU need not repeat themselves."""
+"""Relative tolerance between two baselines: GPU kernels need not be deterministic."""
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """What a study is. Two runs of a program with equal heads make the same rows."""
+class StudyHeader:
+    """Identifies a study. Two runs with equal headers make the same rows."""
 
     study: str
     model: str
     values: str
-    """Fingerprint of parameters, buffers and modes."""
+    """Fingerprint of parameters, buffers and training flags."""
     change: str
-    """What is done at each row, in words."""
+    """Description of the edit."""
     sites: tuple[str, ...]
     n_rows: int
     rows: str
     """Fingerprint of the names of all rows."""
     shape: tuple[int, ...]
-    """Of what is measured."""
+    """Shape of the metric."""
     baseline: tuple[float, ...]
-    """What is measured without any edit, in all runs without one."""
+    """The metric of all runs without an edit."""
 
     @staticmethod
     def of(
@@ -54,21 +55,21 @@ class Head:
         sites: Sequence[str],
         rows: Sequence[str],
         baseline: NDArray[np.float64],  # (run, *metric)
-    ) -> Head:
-        return Head(
+    ) -> StudyHeader:
+        return StudyHeader(
             study=study,
             model=model,
             values=values,
             change=change,
             sites=tuple(dict.fromkeys(sites)),
             n_rows=len(rows),
-            rows=of_text("\n".join(rows)),
+            rows=text_fingerprint("\n".join(rows)),
             shape=baseline.shape[1:],
             baseline=tuple(baseline.ravel().tolist()),
         )
 
 
-_MEANING = {
+_LABELS = {
     "study": "kind of study",
     "model": "class of model",
     "values": "parameters, buffers or training mode",
@@ -82,36 +83,38 @@ _MEANING = {
 
 
 class Journal:
-    """The rows of one study that are done; on disk, if a path was given."""
+    """The finished rows of a study; on disk if there is a path."""
 
-    def __init__(self, path: str | Path | None, head: Head) -> None:
+    def __init__(self, path: str | Path | None, header: StudyHeader) -> None:
         self.done: dict[int, NDArray[np.float64]] = {}
-        self.baseline = head.baseline
-        """That of the file, if it was there."""
-        self._head = head
+        self.baseline = header.baseline
+        """The baseline of the file, if there is one."""
+        self._header = header
         self._file: BinaryIO | None = None
         if path is None:
             return
-        self.path = _file_of(Path(path), head.study)
+        self.path = _journal_path(Path(path), header.study)
         n_good = self._read() if self.path.exists() else 0
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("ab")
-        if self._file.tell() > n_good:  # what was cut short
+        if self._file.tell() > n_good:  # a line that was cut off
             self._file.truncate(n_good)
         if not n_good:
-            self._write({"study": head.study, "format": FORMAT, **asdict(head), "baseline": _plain(head.baseline)})
+            self._write(
+                {"study": header.study, "format": FORMAT, **asdict(header), "baseline": _plain(header.baseline)}
+            )
 
     def add(self, row: int, name: str, score: NDArray[np.float64]) -> None:
-        """Note that a row is done."""
+        """Add a finished row."""
         self.done[row] = score
         self._write({"row": row, "name": name, "score": _plain(score.ravel().tolist())})
 
     def scores(self) -> NDArray[np.float64]:
-        """(row, *metric): all rows."""
-        found = np.empty((self._head.n_rows, *self._head.shape))
-        for row in range(self._head.n_rows):
-            found[row] = self.done[row]
-        return found
+        """The scores of all rows: (row, *metric)."""
+        scores = np.empty((self._header.n_rows, *self._header.shape))
+        for row in range(self._header.n_rows):
+            scores[row] = self.done[row]
+        return scores
 
     def __enter__(self) -> Journal:
         return self
@@ -130,38 +133,40 @@ class Journal:
     # reading
 
     def _read(self) -> int:
-        """Take over what is done; the length of the file up to the end of its last whole line."""
+        """Read the finished rows. Returns the length of the file up to the end of its last complete line."""
         data = self.path.read_bytes()
         first, *lines = data.split(b"\n")
         if not lines:
             if data[: len(_BEGIN)] != _BEGIN[: len(data)]:
-                raise InputError(f"{self.path} is not the file of a study: give another path.")
+                raise InputError(f"{self.path} is not a study file: pass another path.")
             return 0
         self._check(first)
         for number, line in enumerate(lines[:-1], start=2):
             try:
                 row = json.loads(line)
-                score = np.array([float(each) for each in row["score"]]).reshape(self._head.shape)
-                self.done[range(self._head.n_rows)[row["row"]]] = score
+                score = np.array([float(each) for each in row["score"]]).reshape(self._header.shape)
+                self.done[range(self._header.n_rows)[row["row"]]] = score
             except (ValueError, KeyError, TypeError, IndexError) as error:
-                raise InputError(f"line {number} of {self.path} is no row of a study: {error}.") from error
+                raise InputError(f"line {number} of {self.path} is not a row of a study: {error}.") from error
         return len(data) - len(lines[-1])
 
     def _check(self, first: bytes) -> None:
-        """Raise where the file belongs to another study."""
+        """Raise if the file belongs to another study."""
         try:
-            found = json.loads(first)
-            if found["format"] != FORMAT:
-                raise InputError(f"{self.path} has format {found['format']!r}; this version reads {FORMAT}.")
-            was = {name: found[name] for name in _MEANING}
-            was["baseline"] = [float(each) for each in was["baseline"]]
+            stored_header = json.loads(first)
+            if stored_header["format"] != FORMAT:
+                raise InputError(
+                    f"{self.path} has format {stored_header['format']!r}, but this version reads {FORMAT}."
+                )
+            stored = {name: stored_header[name] for name in _LABELS}
+            stored["baseline"] = [float(each) for each in stored["baseline"]]
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"{self.path} is not the file of a study: give another path.") from error
-        now = asdict(self._head)
-        for name, meaning in _MEANING.items():
-            old, new = was[name], now[name]
+            raise InputError(f"{self.path} is not a study file: pass another path.") from error
+        current = asdict(self._header)
+        for name, label in _LABELS.items():
+            old, new = stored[name], current[name]
             if name == "baseline":
                 if np.allclose(old, new, rtol=_CLOSE, atol=0, equal_nan=True):
                     self.baseline = tuple(old)
@@ -170,20 +175,19 @@ class Journal:
             elif old == (list(new) if isinstance(new, tuple) else new):
                 continue
             raise InputError(
-                f"{self.path} holds another study, and is left as it is: its {meaning} was {_short(old)}, and now is "
-                f"{_short(new)}. Give another path, or do the same study."
+                f"{self.path} holds another study and was not changed: its {label} is {_short(old)}, not "
+                f"{_short(new)}. Pass another path, or repeat the same study."
             )
 
 
-def _file_of(path: Path, study: str) -> Path:
+def _journal_path(path: Path, study: str) -> Path:
     return path if path.suffix == ".jsonl" else path / f"{study}.jsonl"
 
 
 def _plain(values: Sequence[float]) -> list[float | str]:
-    """Numbers as JSON has them; what is no number as text, which `float` reads."""
+    """Numbers for JSON; NaN and infinities as text that `float` can read."""
     return [value if np.isfinite(value) else str(value) for value in values]
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 120 else f"{text[:117]}…"
+    return clipped(value if isinstance(value, str) else json.dumps(value), 118)

@@ -1,4 +1,4 @@
-"""The lesion sweep: each part of a model changed in turn, and what that does to a metric."""
+"""`lesion`: change each part of a model in turn and measure the effect on a metric."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from cutaway.capture.editing import edit
-from cutaway.capture.live_units import UnitDim
-from cutaway.capture.model_state import ModelState
-from cutaway.capture.parts import Part, heads_of
-from cutaway.capture.places import Named
-from cutaway.core.errors import InputError, UnitError
+from cutaway.capture.interventions.edit import edit
+from cutaway.capture.interventions.regions import Part, heads_of
+from cutaway.capture.interventions.targets import ModelIndex
+from cutaway.capture.model.state import ModelState
+from cutaway.capture.units.live_units import UnitDim
+from cutaway.core.errors import InputError, InputTypeError, UnitError
+from cutaway.core.formatting import plural
 from cutaway.core.progress import progress
 from cutaway.core.sites import ROOT
 from cutaway.results.lesions import Each, Lesions, name_of
-from cutaway.studies.fingerprints import in_words, of_change, of_state, state_of
-from cutaway.studies.journal import Head, Journal
-from cutaway.studies.looking import Keep, Seen, look
-from cutaway.studies.measuring import as_metric, called, check_unchanged
+from cutaway.studies.fingerprints import change_fingerprint, combined_fingerprint, describe_change, state_fingerprints
+from cutaway.studies.journal import Journal, StudyHeader
+from cutaway.studies.metric_call import call_metric, check_unchanged, to_metric
+from cutaway.studies.reached_sites import Keep, ReachedSite, reach_sites
 
 _EACH = ("site", "unit", "head")
 
@@ -32,21 +33,21 @@ _EACH = ("site", "unit", "head")
 class _Lesion:
     """One edit of the sweep."""
 
-    seen: Seen
+    reached: ReachedSite
     name: str
     part: int = -1
     n_heads: int = 0
     width: int = -1
 
     def edit(self, model: nn.Module, to: Any, stated: Part) -> edit:
-        """The edit, which counts units as the first run did."""
+        """The edit, with the units as the first run counted them."""
         if self.part < 0:
-            return edit(model, self.seen.named(), to, **stated)
+            return edit(model, self.reached.named(), to, **stated)
         if self.n_heads:
             part = Part(heads=self.part, n_heads=self.n_heads)
             part.update(stated)
-            return edit(model, self.seen.named(), to, **part)
-        return edit(model, self.seen.named(self.part), to, **stated)
+            return edit(model, self.reached.named(), to, **part)
+        return edit(model, self.reached.named(self.part), to, **stated)
 
 
 def lesion(
@@ -60,7 +61,7 @@ def lesion(
     unit_dim: UnitDim | None = None,
     path: str | Path | None = None,
 ) -> Lesions:
-    """Change each part of a model in turn, and measure what that does.
+    """Change each part of a model in turn, and measure the effect on a metric.
 
     >>> import torch, cutaway
     >>> model = torch.nn.Linear(3, 1, bias=False)
@@ -73,50 +74,53 @@ def lesion(
     ['.@in.0#0', '.@in.0#2']
 
     Args:
-        metric: runs the model as it likes, and returns a number or an array of numbers: one a class, one a sample.
-        at: what `cutaway.edit` takes: sites, patterns, ops, a selection.
-        each: one lesion a "site", a "unit" or a "head".
-        to: what `cutaway.edit` takes, or "mean": the mean of each unit over the unedited run.
-        n_heads: how many heads there are, where neither the module nor one around it says so.
-        unit_dim: the dimension that counts units, or several in the order of the flat index, as for `cutaway.edit`.
-        path: a folder or `.jsonl` file that holds what is done, so that the study goes on after an interruption.
+        model: the model to edit.
+        metric: a function that runs the model and returns a number, or an array of numbers (per class or sample).
+        at: sites, patterns, ops or a selection, as for `cutaway.edit`.
+        each: one lesion per "site", "unit" or "head".
+        to: the new value, as for `cutaway.edit`, or "mean": the mean of each unit over the unedited run.
+        n_heads: the number of attention heads, if neither the module nor a module around it defines it.
+        unit_dim: the unit dimension, or several in the order of the flat index, as for `cutaway.edit`.
+        path: a folder or `.jsonl` file that stores finished rows. Repeat the call to resume after an interruption.
     """
     if each not in _EACH:
-        raise InputError(f"each={each!r}: give {', '.join(map(repr, _EACH))}.")
+        raise InputError(f"each={each!r}: pass {', '.join(map(repr, _EACH))}.")
     if not callable(metric):
-        raise InputError(f"metric={metric!r}: give a function that runs the model and returns a number.")
-    before, state = state_of(model), ModelState(getattr(model, "_orig_mod", model))
+        raise InputTypeError(f"metric={metric!r}: pass a function that runs the model and returns a number.")
+    before, state = state_fingerprints(model), ModelState(getattr(model, "_orig_mod", model))
     keep: Keep = "means" if isinstance(to, str) and to == "mean" else "shapes"
     counts = each != "site" or keep == "means"
-    with state.undone():
-        returned, every = look(model, at, lambda: called(metric), keep=keep, counts=counts, unit_dim=unit_dim)
-        baseline = as_metric(returned, "without a lesion")
+    with state.undo_changes():
+        returned, every = reach_sites(
+            model, at, lambda: call_metric(metric), keep=keep, counts=counts, unit_dim=unit_dim
+        )
+        baseline = to_metric(returned, "without a lesion")
     check_unchanged(model, before, "the metric")
-    found, left_out = _counted(every) if counts else (every, {})
-    lesions = [lesion for seen in found for lesion in _lesions_of(seen, each, n_heads, model)]
+    sites, left_out = _with_known_units(every) if counts else (every, {})
+    lesions = [lesion for reached in sites for lesion in _lesions_of(reached, each, n_heads, model)]
     stated = Part() if unit_dim is None else Part(unit_dim=unit_dim)
-    changes = {id(seen): seen.mean() if keep == "means" else to for seen in found}
-    head = Head.of(
+    changes = {id(reached): reached.mean() if keep == "means" else to for reached in sites}
+    header = StudyHeader.of(
         "lesions",
         type(model).__name__,
-        values=of_state(before, model),
-        change=of_change(to),
-        sites=[str(seen.site) for seen in found],
+        values=combined_fingerprint(before, model),
+        change=change_fingerprint(to),
+        sites=[str(reached.site) for reached in sites],
         rows=[lesion.name for lesion in lesions],
         baseline=baseline[None],
     )
-    with Journal(path, head) as journal:
-        left = [row for row in range(len(lesions)) if row not in journal.done]
-        for row in progress(left, len(left), "lesions"):
-            now = lesions[row]
-            with state.undone(), now.edit(model, changes[id(now.seen)], stated):
-                score = as_metric(called(metric), f"with a lesion at {now.name!r}", baseline)
-            journal.add(row, now.name, score)
+    with Journal(path, header) as journal:
+        remaining = [row for row in range(len(lesions)) if row not in journal.done]
+        for row in progress(remaining, len(remaining), "lesions"):
+            current = lesions[row]
+            with state.undo_changes(), current.edit(model, changes[id(current.reached)], stated):
+                score = to_metric(call_metric(metric), f"with a lesion at {current.name!r}", baseline)
+            journal.add(row, current.name, score)
         return Lesions(
             model=type(model).__name__,
             each=each,
-            to=in_words(to),
-            sites=tuple(str(lesion.seen.site) for lesion in lesions),
+            to=describe_change(to),
+            sites=tuple(str(lesion.reached.site) for lesion in lesions),
             parts=np.array([lesion.part for lesion in lesions], dtype=np.int64),
             widths=np.array([lesion.width for lesion in lesions], dtype=np.int64),
             baseline=np.array(journal.baseline).reshape(baseline.shape),
@@ -125,68 +129,68 @@ def lesion(
         )
 
 
-def _counted(every: list[Seen]) -> tuple[list[Seen], dict[str, str]]:
-    """Sites whose units are known; of those that a pattern covers, the others with the reason."""
-    found, left_out = [], {}
-    for seen in every:
+def _with_known_units(every: list[ReachedSite]) -> tuple[list[ReachedSite], dict[str, str]]:
+    """Sites whose units are known, and the others that a pattern matches → the reason."""
+    sites, left_out = [], {}
+    for reached in every:
         try:
-            seen.layout.check(str(seen.site))
+            reached.layout.check(str(reached.site))
         except UnitError as error:
-            if seen.is_named:
+            if reached.is_named:
                 raise
-            left_out[str(seen.site)] = str(error)
+            left_out[str(reached.site)] = str(error)
         else:
-            found.append(seen)
-    if not found:
+            sites.append(reached)
+    if not sites:
         raise UnitError(next(iter(left_out.values())))
     if left_out:
-        n = f"{len(left_out):,} site{'s' if len(left_out) > 1 else ''}"
+        n = plural(len(left_out), "site")
         why = next(iter(left_out.values()))
         warnings.warn(
-            f"cutaway: {n} that the pattern covers have no lesion, all in lesions.left_out. {why}",
+            f"cutaway: {n} matched by the pattern cannot be lesioned, see lesions.left_out. {why}",
             UserWarning,
             stacklevel=3,
         )
-    return found, left_out
+    return sites, left_out
 
 
-def _lesions_of(seen: Seen, each: Each, n_heads: int | None, model: nn.Module) -> Iterator[_Lesion]:
-    site = str(seen.site)
+def _lesions_of(reached: ReachedSite, each: Each, n_heads: int | None, model: nn.Module) -> Iterator[_Lesion]:
+    site = str(reached.site)
     if each == "head":
-        yield from _heads(seen, n_heads or _heads_around(seen, model))
+        yield from _heads(reached, n_heads or _heads_around(reached, model))
     elif each == "unit":
-        n = seen.n_units
-        for unit in seen.chosen if seen.chosen is not None else range(n):
+        n = reached.n_units
+        for unit in reached.chosen if reached.chosen is not None else range(n):
             if unit >= n:
-                raise InputError(f"{site!r} has {n} units, and unit {unit} was asked for.")
-            yield _Lesion(seen, name_of(site, unit, each), unit)
-    elif seen.chosen is not None:
-        raise InputError(f'{site}#{seen.chosen[0]} is a unit: say each="unit", or leave the unit out.')
+                raise InputError(f"unit {unit} of {site!r} does not exist: it has {n} units.")
+            yield _Lesion(reached, name_of(site, unit, each), unit)
+    elif reached.chosen is not None:
+        raise InputError(f'{site}#{reached.chosen[0]} is a unit: set each="unit", or drop the unit.')
     else:
-        yield _Lesion(seen, site)
+        yield _Lesion(reached, site)
 
 
-def _heads(seen: Seen, n: int | None) -> Iterator[_Lesion]:
-    site = str(seen.site)
-    if seen.module is None or seen.chosen is not None:
-        raise InputError(f"{site!r} has no heads: give a site of a module or op, without a unit.")
+def _heads(reached: ReachedSite, n: int | None) -> Iterator[_Lesion]:
+    site = str(reached.site)
+    if reached.module is None or reached.chosen is not None:
+        raise InputError(f"{site!r} has no heads: pass a site of a module or op, without a unit.")
     if n is None:
-        raise InputError(f"neither {site!r} nor a module around it says how many heads there are: add n_heads=.")
-    width, rest = divmod(seen.n_units, n)
+        raise InputError(f"neither {site!r} nor a module around it defines the number of heads: set n_heads=.")
+    width, rest = divmod(reached.n_units, n)
     if rest or not width:
         raise InputError(
-            f"{n} heads do not divide the {seen.n_units} units of {site!r}, of shape {list(seen.layout.shape)}."
+            f"{n} heads do not divide the {reached.n_units} units of {site!r}, shape {list(reached.layout.shape)}."
         )
     for head in range(n):
-        yield _Lesion(seen, name_of(site, head, "head"), head, n, width)
+        yield _Lesion(reached, name_of(site, head, "head"), head, n, width)
 
 
-def _heads_around(seen: Seen, model: nn.Module) -> int | None:
-    """How many heads the module says it has, or the nearest one around it."""
-    named = Named.of(getattr(model, "_orig_mod", model))
-    parts = [] if seen.site.address == ROOT else seen.site.address.split(".")
+def _heads_around(reached: ReachedSite, model: nn.Module) -> int | None:
+    """The number of heads that the module defines, or the nearest module around it."""
+    named = ModelIndex.of(getattr(model, "_orig_mod", model))
+    parts = [] if reached.site.address == ROOT else reached.site.address.split(".")
     for n in range(len(parts), -1, -1):
-        found = heads_of(named.modules.get(".".join(parts[:n]) or ROOT))
-        if found is not None:
-            return found
+        n_heads = heads_of(named.modules.get(".".join(parts[:n]) or ROOT))
+        if n_heads is not None:
+            return n_heads
     return None

@@ -1,4 +1,4 @@
-"""Values whose unit k is the constant k: wherever an operation carries it, the number says which unit it is."""
+"""Values whose unit k is the constant k: after any operation, the number shows which unit it is."""
 
 from __future__ import annotations
 

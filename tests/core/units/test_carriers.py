@@ -1,4 +1,4 @@
-"""Functions that carry units along: each on a value whose unit k is the constant k."""
+"""Functions that carry units, each on a value whose unit k is the constant k."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products: with parameters they are layers, of activations they keep the units that are left."""
+"""Products: with parameters they are layers, of activations they keep the remaining units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexing, gathering and writing into a part of a value whose unit k is the constant k."""
+"""Indexing, gathering and scattering with a value whose unit k is the constant k."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that fix units: which dimension of the result, and which of the weights, counts them."""
+"""Functions that fix units: which dimension of the result, and of the weights, counts them."""
 
 from __future__ import annotations
 

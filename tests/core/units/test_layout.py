@@ -1,4 +1,4 @@
-"""A layout applied to values of other sizes than the one that it was found on."""
+"""A layout applied to values of other sizes."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def test_the_number_of_samples_tells_merged_samples_and_tokens_apart() -> None:
 
 
 def test_a_number_of_samples_that_does_not_fit_is_an_error() -> None:
-    with pytest.raises(UnitError, match="how they are shared out cannot be told"):
+    with pytest.raises(UnitError, match="they cannot be separated"):
         FOLDED.for_shape((7, 4), 2)

@@ -1,4 +1,4 @@
-"""Reshaping cuts and joins factors; parts that meet again are the whole again."""
+"""Reshapes split and merge factors; parts of one factor that meet again are merged."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cutaway.capture.replay import Executed, Missing, executed, inputs_of, replayed
+from cutaway.capture.replay.call import FunctionCall, MissingValue, function_calls, inputs_of, replay_call
 from cutaway.core.units import carriers, indexing, layers, products, reductions, space
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.rules import rule_of
@@ -40,8 +40,8 @@ CARRIERS = {
     carriers.movedim,
     carriers.squeeze,
     carriers.unsqueeze,
-    carriers.reshaped,
-    carriers.real_parts,
+    carriers.view,
+    carriers.view_as_real,
     carriers.expand,
     carriers.repeat,
     carriers.repeat_interleave,
@@ -68,23 +68,23 @@ EACH = 3
 def outcomes(trace: Trace) -> Counter[tuple[str, str]]:
     """(weight or unit, what changed) → how often, over all operations of a trace that can be run again alone."""
     counts: Counter[tuple[str, str]] = Counter()
-    for call in executed(trace.tables):
+    for call in function_calls(trace.tables):
         for kind, outcome in _outcomes_of(trace, call):
             counts[kind, outcome] += 1
     return counts
 
 
-def _outcomes_of(trace: Trace, call: Executed) -> Iterator[tuple[str, str]]:
+def _outcomes_of(trace: Trace, call: FunctionCall) -> Iterator[tuple[str, str]]:
     result = Op(trace, call.nodes[0])
     rule = rule_of(result.function)
     if rule not in LAYERS and rule not in CARRIERS:
         return
     try:
         given = inputs_of(trace, call)
-        before = replayed(trace, call, given)[result.node]
+        before = replay_call(trace, call, given)[result.node]
         if not _is_usable(before) or not torch.equal(before, result.value):
             return
-    except (Missing, RuntimeError, TypeError, KeyError, AttributeError):
+    except (MissingValue, RuntimeError, TypeError, KeyError, AttributeError):
         return
     for node, value in given.items():
         parent = Op(trace, node)
@@ -95,7 +95,7 @@ def _outcomes_of(trace: Trace, call: Executed) -> Iterator[tuple[str, str]]:
         if (is_weight or is_carried) and _is_usable(value) and _is_made_by_producers(result, parent, is_weight):
             for k in _some(parent.unit_layout.n_units):
                 changed = _changed(parent.unit_layout, value, k)
-                after = replayed(trace, call, {**given, node: changed})[result.node]
+                after = replay_call(trace, call, {**given, node: changed})[result.node]
                 units = _units_changed(result.unit_layout, before, after)
                 yield "weight" if is_weight else "unit", _outcome(units, k, result, parent)
 

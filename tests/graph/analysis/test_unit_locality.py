@@ -108,7 +108,7 @@ NOT_BY_SAMPLE = {
     "graph_convolution",  # messages between the nodes of one graph
     "in_place_on_the_input",
     "odd_module_names",  # other weights each time
-    "quantised",  # dynamic quantization reads the range of the whole batch
+    "quantized",  # dynamic quantization reads the range of the whole batch
     "same_tensor_twice",  # the batch comes twice in a longer one
     "scalars_steer",  # reads a number back into Python
     "setitem",  # writes rows over others

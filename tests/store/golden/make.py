@@ -18,15 +18,15 @@ import numpy as np
 from cutaway.core.arrays import Raw
 from cutaway.results.generation import Beams, Generation, Segment, Steps, Tokens
 from cutaway.results.ranking import Ranking
-from cutaway.store.activations_units import Names, Units
-from cutaway.store.activations_windows import CollectedSite
-from cutaway.store.activations_writing import ActivationsWriter, Rows
-from cutaway.store.head import FORMAT_VERSION
-from cutaway.store.records import Loss, Row
-from cutaway.store.results import save
-from cutaway.store.samples import packed_samples
-from cutaway.store.segments import Limits
-from cutaway.store.writer import Options, Writer
+from cutaway.store.activations.unit_selection import UnitNames, Units
+from cutaway.store.activations.windows import CollectedSite
+from cutaway.store.activations.writer import ActivationsWriter, Rows
+from cutaway.store.format.manifest import FORMAT_VERSION
+from cutaway.store.format.records import Loss, Row
+from cutaway.store.format.segments import Limits
+from cutaway.store.results.result_file import save
+from cutaway.store.runs.samples import packed_samples
+from cutaway.store.writing.writer import Options, Writer
 
 HERE = Path(__file__).parent
 NOW = 1_700_000_000.0
@@ -113,7 +113,7 @@ def first_session(writer: Writer, steps: dict[str, Any]) -> None:
     writer.note("begun", step=0, about={"by": ["nobody"]})
     writer.block("extra", {"a": Raw.of(np.arange(3, dtype=np.int16)), "b": bfloat16(4)}, {"why": "because"})
     writer.flush()
-    writer._log.record(Loss("steps", (5, 6), "the disk was full", NOW).packed())
+    writer._log.record(Loss("steps", (5, 6), "the disk was full", NOW).to_record())
 
 
 def second_session(writer: Writer, steps: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ def result(path: Path) -> dict[str, Any]:
     """A ranking with labels of every kind, names of units, and options."""
     scores, order, signs = [0.5, 2.0, -0.25, "nan"], [1, 0, 2], [1, -1, 0, 0]
     sites = [CollectedSite("encoder.layer.0", 3), CollectedSite("conv", 2, 1, (7, 2))]
-    names = Names(Units.all(sites).chosen([4, 0, 1, 3]))
+    names = UnitNames(Units.all(sites).select([4, 0, 1, 3]))
     labels = ["noun", 3, True, 0.5, np.int64(9), np.str_("größe")]
     about = {"n_rows": 200, "counts": {"noun": 5, "größe": None}, "shares": [0.5, ("a", True)], "huge": 2**70}
     arrays: dict[str, Any] = {"scores": np.array(scores, np.float64), "order": np.array(order), "signs": np.int8(signs)}
@@ -301,10 +301,10 @@ def main() -> None:
         if (folder / name).exists():
             continue  # a golden archive is never written again
         with (
-            mock.patch("cutaway.store.writer.time", return_value=NOW),
-            mock.patch("cutaway.store.log.time", return_value=NOW),
-            mock.patch("cutaway.store.results.time", return_value=NOW),
-            mock.patch("cutaway.store.log.monotonic", return_value=5.0),
+            mock.patch("cutaway.store.writing.writer.time", return_value=NOW),
+            mock.patch("cutaway.store.writing.session_files.time", return_value=NOW),
+            mock.patch("cutaway.store.results.result_file.time", return_value=NOW),
+            mock.patch("cutaway.store.writing.session_files.monotonic", return_value=5.0),
         ):
             found = make(folder / name)
         (folder / f"{beside}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-/** Says to screen readers what the canvas shows and what is selected. */
+/** Live region for screen readers: what the canvas shows and what is selected. */
 
 import type { Stage } from "./stage";
 
@@ -15,7 +15,7 @@ export function liveRegion(host: HTMLElement): HTMLElement {
 }
 
 /** A box or frame in words. */
-export function described(stage: Stage, key: string): string {
+export function describe(stage: Stage, key: string): string {
   const box = stage.boxOf.get(key);
   if (box === undefined) {
     const frame = stage.frameOf.get(key);

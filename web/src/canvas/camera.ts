@@ -1,4 +1,4 @@
-/** Where the camera stands, and how it moves: all in CSS pixels and units of the picture. */
+/** The camera: pan, zoom, fit. Screen coordinates are CSS pixels, picture coordinates are layout units. */
 
 import type { Camera, Point, Rect } from "./types";
 
@@ -27,18 +27,18 @@ export function inView(camera: Camera, size: Size): Rect {
   return { x: camera.x, y: camera.y, width: size.width / camera.scale, height: size.height / camera.scale };
 }
 
-export function panned(camera: Camera, dx: number, dy: number): Camera {
+export function panCamera(camera: Camera, dx: number, dy: number): Camera {
   return { ...camera, x: camera.x + dx / camera.scale, y: camera.y + dy / camera.scale };
 }
 
 /** Nearer by a factor; the point under (x, y) of the screen stays there. */
-export function zoomed(camera: Camera, factor: number, x: number, y: number, farthest: number): Camera {
+export function zoomCamera(camera: Camera, factor: number, x: number, y: number, farthest: number): Camera {
   const scale = Math.min(NEAREST, Math.max(farthest, camera.scale * factor));
   return { x: camera.x + x / camera.scale - x / scale, y: camera.y + y / camera.scale - y / scale, scale };
 }
 
 /** A rectangle in the middle of the screen, as large as it fits, but never larger than `nearest`. */
-export function fitted(rect: Rect, size: Size, margin = 24, nearest = 1): Camera {
+export function fitCamera(rect: Rect, size: Size, margin = 24, nearest = 1): Camera {
   const room = (whole: number): number => Math.max(whole - 2 * margin, whole / 2, 1);
   const scale = Math.min(nearest, room(size.width) / Math.max(rect.width, 1), room(size.height) / Math.max(rect.height, 1));
   return {
@@ -49,8 +49,8 @@ export function fitted(rect: Rect, size: Size, margin = 24, nearest = 1): Camera
 }
 
 /** What to see first: all of it, or, of a picture so long that nothing could be read, its beginning. */
-export function atFirst(rect: Rect, size: Size, margin = 24): Camera {
-  const whole = fitted(rect, size, margin);
+export function initialCamera(rect: Rect, size: Size, margin = 24): Camera {
+  const whole = fitCamera(rect, size, margin);
   if (whole.scale >= READABLE || size.width <= 0) return whole;
   const isWide = rect.width / size.width > rect.height / size.height;
   const across = isWide ? (size.height - 2 * margin) / rect.height : (size.width - 2 * margin) / rect.width;
@@ -61,10 +61,10 @@ export function atFirst(rect: Rect, size: Size, margin = 24): Camera {
 }
 
 /** A camera for all of these boxes that keeps what lies over the screen off them, as far as that leaves more than a little. */
-export function clearOf(covered: readonly Rect[], boxes: Iterable<Rect>, size: Size, look: (size: Size) => Camera): Camera {
+export function avoidCovered(covered: readonly Rect[], boxes: Iterable<Rect>, size: Size, look: (size: Size) => Camera): Camera {
   const whole = look(size);
   const seen = covered.filter(({ width, height }) => width > 0 && height > 0);
-  if (!seen.length || !isBehind(seen, boxes, whole)) return whole;
+  if (!seen.length || !isAnyCovered(seen, boxes, whole)) return whole;
   const bottom = Math.min(...seen.map(({ y }) => y));
   const left = Math.max(...seen.map(({ x, width }) => x + width));
   const above = look({ width: size.width, height: bottom });
@@ -75,7 +75,7 @@ export function clearOf(covered: readonly Rect[], boxes: Iterable<Rect>, size: S
   return room > 0.45 ? best : whole;
 }
 
-function isBehind(covered: readonly Rect[], boxes: Iterable<Rect>, camera: Camera): boolean {
+function isAnyCovered(covered: readonly Rect[], boxes: Iterable<Rect>, camera: Camera): boolean {
   for (const box of boxes) {
     const [x, y] = toScreen(camera, box.x, box.y);
     const onScreen = { x, y, width: box.width * camera.scale, height: box.height * camera.scale };
@@ -85,7 +85,7 @@ function isBehind(covered: readonly Rect[], boxes: Iterable<Rect>, camera: Camer
 }
 
 /** The same camera, moved as little as shows the whole rectangle; one that is too large is shown from its upper left. */
-export function revealing(camera: Camera, rect: Rect, size: Size, margin = 40): Camera {
+export function revealRect(camera: Camera, rect: Rect, size: Size, margin = 40): Camera {
   const along = (at: number, from: number, length: number, whole: number): number => {
     const pad = Math.min(margin, Math.max(0, (whole - length * camera.scale) / 2)) / camera.scale;
     const room = whole / camera.scale;
@@ -100,7 +100,7 @@ export function revealing(camera: Camera, rect: Rect, size: Size, margin = 40): 
 }
 
 /** Not so far away that nothing of the picture is left on the screen. */
-export function held(camera: Camera, picture: Size, size: Size): Camera {
+export function clampCamera(camera: Camera, picture: Size, size: Size): Camera {
   const keep = 60 / camera.scale;
   const along = (at: number, length: number, whole: number): number =>
     Math.min(Math.max(at, keep - whole / camera.scale), length - keep);
@@ -114,7 +114,7 @@ export function held(camera: Camera, picture: Size, size: Size): Camera {
 }
 
 /** On the way from one camera to another. The scale grows evenly to the eye, and the way looks straight. */
-export function between(a: Camera, b: Camera, t: number): Camera {
+export function interpolateCamera(a: Camera, b: Camera, t: number): Camera {
   if (Math.abs(b.scale / a.scale - 1) < 1e-6) {
     return { x: a.x + (b.x - a.x) * t, y: a.y + (b.y - a.y) * t, scale: b.scale };
   }
@@ -124,7 +124,7 @@ export function between(a: Camera, b: Camera, t: number): Camera {
 }
 
 /** From 0 to 1, slow at both ends. */
-export function eased(t: number): number {
+export function easeInOut(t: number): number {
   const x = Math.min(1, Math.max(0, t));
   return x < 0.5 ? 4 * x ** 3 : 1 - (2 - 2 * x) ** 3 / 2;
 }
@@ -134,7 +134,7 @@ export function intersects(a: Rect, b: Rect): boolean {
 }
 
 /** The smallest rectangle around all of these; null if there are none. */
-export function around(rects: Iterable<Rect>): Rect | null {
+export function boundingRect(rects: Iterable<Rect>): Rect | null {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const rect of rects) {
     left = Math.min(left, rect.x);

@@ -1,4 +1,4 @@
-/** A small picture for tests: two inputs, a frame with a branch in it, an output. */
+/** A small picture for tests: two inputs, a frame with a branch, an output. */
 
 import type { Box, Frame, Picture, Placement, Rect, Scene } from "./types";
 

@@ -1,10 +1,12 @@
+// Tests of glide.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { toScreen } from "./camera";
 import { folded, open } from "./example";
-import { Glide, anchored, carried, inTheMiddle, placeIn } from "./glide";
+import { Glide, anchorCamera, mapRect, nearestToCenter, placeIn } from "./glide";
 import { Stage } from "./stage";
-import { LIGHT_THEME } from "./theme";
+import { LIGHT_THEME } from "./paint/theme";
 import { PLAIN } from "./types";
 
 const size = { width: 800, height: 700 };
@@ -39,7 +41,7 @@ test("nothing to move is not worth a glide", () => {
 });
 
 test("the anchor keeps its place on the screen, on the whole way", () => {
-  const after = anchored(camera, closed.rect("g1")!, opened.rect("g1")!, size, false);
+  const after = anchorCamera(camera, closed.rect("g1")!, opened.rect("g1")!, size, false);
   const way = new Glide({ stage: closed, camera }, { stage: opened, camera: after }, size);
   const before = toScreen(camera, 200, 120);
   for (const t of [0, 0.3, 0.6, 1]) {
@@ -52,18 +54,18 @@ test("the anchor keeps its place on the screen, on the whole way", () => {
 
 test("an anchor whose top was out of sight is in sight afterwards", () => {
   const deep = { x: -100, y: 300, scale: 1 };
-  const after = anchored(deep, opened.rect("g1")!, closed.rect("g1")!, size, false);
+  const after = anchorCamera(deep, opened.rect("g1")!, closed.rect("g1")!, size, false);
   const [x, y] = toScreen(after, 200, 120);
   assert.ok(x > 0 && x < 800 && y >= 0 && y < 700);
 });
 
 test("without an anchor, what is in the middle of the screen and in both pictures is one", () => {
-  assert.equal(inTheMiddle(opened, closed, { x: 100, y: 450, width: 200, height: 120 }), "out");
-  assert.equal(inTheMiddle(opened, closed, { x: 40, y: 190, width: 100, height: 60 }), "g1");
-  assert.equal(inTheMiddle(opened, closed, { x: 4000, y: 4000, width: 10, height: 10 }), null);
+  assert.equal(nearestToCenter(opened, closed, { x: 100, y: 450, width: 200, height: 120 }), "out");
+  assert.equal(nearestToCenter(opened, closed, { x: 40, y: 190, width: 100, height: 60 }), "g1");
+  assert.equal(nearestToCenter(opened, closed, { x: 4000, y: 4000, width: 10, height: 10 }), null);
 });
 
 test("carried keeps the relative place", () => {
-  const carriedTo = carried({ x: 10, y: 20, width: 5, height: 5 }, { x: 0, y: 0, width: 100, height: 100 }, { x: 50, y: 50, width: 10, height: 200 });
+  const carriedTo = mapRect({ x: 10, y: 20, width: 5, height: 5 }, { x: 0, y: 0, width: 100, height: 100 }, { x: 50, y: 50, width: 10, height: 200 });
   assert.deepEqual(carriedTo, { x: 51, y: 90, width: 0.5, height: 10 });
 });

@@ -1,15 +1,15 @@
-/** From one scene to the next: what is in both moves, what is new grows out of its frame, what is gone shrinks into it. */
+/** The animation between two scenes: shared boxes move, new ones grow out of their frame, removed ones shrink into it. */
 
-import { between, eased, intersects, inView } from "./camera";
+import { interpolateCamera, easeInOut, intersects, inView } from "./camera";
 import type { Size } from "./camera";
-import type { Items } from "./paint";
+import type { Items } from "./paint/paint";
 import type { BoxItem, FrameItem, LineItem, Stage } from "./stage";
 import type { Camera, Point, Rect } from "./types";
 
 /** More boxes than this in sight are not moved one by one: it would stutter. */
 const MOST = 1500;
 
-interface Way {
+interface Transition {
   readonly from: Rect;
   readonly to: Rect;
   readonly fade: "in" | "out" | "none";
@@ -21,8 +21,8 @@ interface End {
 }
 
 export class Glide {
-  private readonly boxes: (Way & { item: BoxItem })[] = [];
-  private readonly frames: (Way & { item: FrameItem })[] = [];
+  private readonly boxes: (Transition & { item: BoxItem })[] = [];
+  private readonly frames: (Transition & { item: FrameItem })[] = [];
   private readonly lines: { item: LineItem; from: readonly Point[] | null; isNew: boolean }[] = [];
 
   constructor(private readonly before: End, private readonly after: End, private readonly size: Size) {
@@ -63,18 +63,18 @@ export class Glide {
 
   /** What to draw at `t` of the way, from 0 to 1. */
   at(t: number): Items & { camera: Camera } {
-    const s = eased(t);
+    const s = easeInOut(t);
     // What goes is gone early and what comes shows late, so that they are not seen through each other.
-    const alpha = { in: rising(t, 0.2, 0.85), out: 1 - rising(t, 0, 0.5), none: 1 };
-    const frameAlpha = { ...alpha, in: rising(t, 0, 0.3) };
+    const alpha = { in: ramp(t, 0.2, 0.85), out: 1 - ramp(t, 0, 0.5), none: 1 };
+    const frameAlpha = { ...alpha, in: ramp(t, 0, 0.3) };
     return {
-      camera: between(this.before.camera, this.after.camera, s),
-      frames: this.frames.map(({ item, from, to, fade }) => ({ ...item, ...partWay(from, to, s), alpha: frameAlpha[fade] })),
+      camera: interpolateCamera(this.before.camera, this.after.camera, s),
+      frames: this.frames.map(({ item, from, to, fade }) => ({ ...item, ...interpolateRect(from, to, s), alpha: frameAlpha[fade] })),
       boxes: this.boxes.filter(({ fade }) => alpha[fade] > 0)
-        .map(({ item, from, to, fade }) => ({ ...item, ...partWay(from, to, s), alpha: alpha[fade], isBare: isBare(fade, s) })),
+        .map(({ item, from, to, fade }) => ({ ...item, ...interpolateRect(from, to, s), alpha: alpha[fade], isBare: isTooSmallForText(fade, s) })),
       lines: this.lines.map(({ item, from, isNew }) => from
-        ? { ...item, points: item.points.map(([x, y], i): Point => [mixed(from[i]![0], x, s), mixed(from[i]![1], y, s)]) }
-        : { ...item, alpha: isNew ? rising(t, 0.5, 1) : 1 - rising(t, 0, 0.35) }),
+        ? { ...item, points: item.points.map(([x, y], i): Point => [interpolatePoints(from[i]![0], x, s), interpolatePoints(from[i]![1], y, s)]) }
+        : { ...item, alpha: isNew ? ramp(t, 0.5, 1) : 1 - ramp(t, 0, 0.35) }),
     };
   }
 
@@ -82,12 +82,12 @@ export class Glide {
     return intersects(from, inView(this.before.camera, this.size)) || intersects(to, inView(this.after.camera, this.size));
   }
 
-  private addFrame(item: FrameItem, from: Rect, to: Rect, fade: Way["fade"]): void {
+  private addFrame(item: FrameItem, from: Rect, to: Rect, fade: Transition["fade"]): void {
     if (this.isSeen(from, to)) this.frames.push({ item, from, to, fade });
   }
 
   private addLines(): void {
-    const seen = ({ stage, camera }: End): Map<string, number> => named(stage, stage.lineGrid.within(inView(camera, this.size)));
+    const seen = ({ stage, camera }: End): Map<string, number> => linesByEnds(stage, stage.lineGrid.within(inView(camera, this.size)));
     const [old, now] = [seen(this.before), seen(this.after)];
     for (const [name, i] of now) {
       const item = this.after.stage.lines[i]!;
@@ -102,7 +102,7 @@ export class Glide {
 }
 
 /** Lines by what they lead from and to; several of one kind are counted. */
-function named(stage: Stage, lines: readonly number[]): Map<string, number> {
+function linesByEnds(stage: Stage, lines: readonly number[]): Map<string, number> {
   const { boxes, frames } = stage.scene.picture;
   const names = new Map<string, number>();
   for (const i of lines) {
@@ -122,13 +122,13 @@ export function placeIn(other: Stage, own: Stage, key: string, frame: number, re
   for (let i = frame; i > 0; i = own.frames[i]!.frame.parent) {
     const around = own.frames[i]!;
     const home = other.rect(around.frame.key);
-    if (home) return carried(rect, around, home);
+    if (home) return mapRect(rect, around, home);
   }
   return rect;
 }
 
 /** What is nearest to the middle of the screen of all that is in both scenes; null if nothing of it was on the screen. */
-export function inTheMiddle(old: Stage, now: Stage, view: Rect): string | null {
+export function nearestToCenter(old: Stage, now: Stage, view: Rect): string | null {
   const [x, y] = [view.x + view.width / 2, view.y + view.height / 2];
   let best: { key: string; off: number } | null = null;
   const consider = (key: string, rect: Rect): void => {
@@ -142,32 +142,32 @@ export function inTheMiddle(old: Stage, now: Stage, view: Rect): string | null {
 }
 
 /** The same place relative to another rectangle. */
-export function carried(rect: Rect, from: Rect, to: Rect): Rect {
+export function mapRect(rect: Rect, from: Rect, to: Rect): Rect {
   const [sx, sy] = [to.width / from.width, to.height / from.height];
   return { x: to.x + (rect.x - from.x) * sx, y: to.y + (rect.y - from.y) * sy, width: rect.width * sx, height: rect.height * sy };
 }
 
-/** Whether a box is so much smaller than usual that its text would stand over its neighbours. */
-function isBare(fade: Way["fade"], s: number): boolean {
+/** Whether a box is so small during the animation that its text would overlap its neighbors. */
+function isTooSmallForText(fade: Transition["fade"], s: number): boolean {
   return (fade === "in" && s < 0.7) || (fade === "out" && s > 0.3);
 }
 
-function partWay(from: Rect, to: Rect, t: number): Rect {
+function interpolateRect(from: Rect, to: Rect, t: number): Rect {
   return {
-    x: mixed(from.x, to.x, t), y: mixed(from.y, to.y, t), width: mixed(from.width, to.width, t), height: mixed(from.height, to.height, t),
+    x: interpolatePoints(from.x, to.x, t), y: interpolatePoints(from.y, to.y, t), width: interpolatePoints(from.width, to.width, t), height: interpolatePoints(from.height, to.height, t),
   };
 }
 
-function mixed(from: number, to: number, t: number): number {
+function interpolatePoints(from: number, to: number, t: number): number {
   return from + (to - from) * t;
 }
 
-function rising(t: number, from: number, to: number): number {
+function ramp(t: number, from: number, to: number): number {
   return Math.min(1, Math.max(0, (t - from) / (to - from)));
 }
 
 /** The camera under which something keeps its place on the screen, and is seen there. */
-export function anchored(camera: Camera, from: Rect, to: Rect, size: Size, isRight: boolean): Camera {
+export function anchorCamera(camera: Camera, from: Rect, to: Rect, size: Size, isRight: boolean): Camera {
   const { scale } = camera;
   // The side where edges arrive stays, and the middle of that side: so what comes before does not move at all.
   if (isRight) {

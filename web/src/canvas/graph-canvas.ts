@@ -1,28 +1,28 @@
-/** The canvas itself: holds what is shown and where the camera stands, and hands the work to the other files. */
+/** The graph canvas: holds the scene and the camera, handles input, schedules painting. */
 
-import { described, liveRegion } from "./announce";
-import { around, atFirst, between, clearOf, eased, fitted, held, intersects, inView, panned, revealing, toScreen, zoomed } from "./camera";
+import { describe, liveRegion } from "./announce";
+import { boundingRect, initialCamera, interpolateCamera, avoidCovered, easeInOut, fitCamera, clampCamera, intersects, inView, panCamera, revealRect, toScreen, zoomCamera } from "./camera";
 import type { Size } from "./camera";
-import { frameTitles } from "./frame-titles";
-import { Glide, anchored, inTheMiddle } from "./glide";
+import { frameTitles } from "./paint/frame-titles";
+import { Glide, anchorCamera, nearestToCenter } from "./glide";
 import { hitAt } from "./hit";
 import type { Hit } from "./hit";
 import { listen } from "./input";
 import { Minimap } from "./minimap";
-import { paint } from "./paint";
-import { nearOf, paintHovered, paintSelected, paintTitles } from "./paint-overlay";
-import type { Near } from "./paint-overlay";
+import { paint } from "./paint/paint";
+import { nearOf, paintHovered, paintSelected, paintTitles } from "./paint/overlay";
+import type { Near } from "./paint/overlay";
 import { toBlob } from "./picture-file";
 import { Stage } from "./stage";
 import { Surface } from "./surface";
-import { readTheme, watchTheme } from "./theme";
-import type { Theme } from "./theme";
-import type { Title } from "./titles";
+import { readTheme, watchTheme } from "./paint/theme";
+import type { Theme } from "./paint/theme";
+import type { Title } from "./paint/titles";
 import { PLAIN } from "./types";
 import type { Camera, Decorations, Direction, Look, Options, Rect, Scene, ShowOptions } from "./types";
 import { viewOf, watchRatio } from "./view";
 import type { View } from "./view";
-import { neighbour } from "./walk";
+import { neighbor } from "./walk";
 
 const GLIDE_MS = 220;
 const DRIFT_MS = 260;
@@ -36,7 +36,7 @@ const PAINTED = "cutaway:painted";
 const MANY = 20;
 const RECEDING = 0.45;
 
-/** From the border to what is kept in view, in pixels: other things may stand at the corners. */
+/** Margin around what is kept in view, in pixels: overlays lie at the corners. */
 const AWAY = 52;
 
 /** The part of the screen that stays between its border and what is walked to: so much of the way on is seen, too. */
@@ -81,7 +81,7 @@ export class GraphCanvas {
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "application");
     canvas.setAttribute("aria-roledescription", "graph");
-    canvas.setAttribute("aria-label", options.label ?? "Graph. Arrow keys walk along its edges.");
+    canvas.setAttribute("aria-label", options.label ?? "Graph. Use the arrow keys to follow its edges.");
     canvas.className = "cutaway-canvas";
     canvas.style.cssText = "position:absolute;inset:0;width:100%;height:100%;touch-action:none;display:block;cursor:grab;outline-offset:-3px";
     Object.assign(canvas, { graph: this });
@@ -124,7 +124,7 @@ export class GraphCanvas {
     this.moved();
   }
 
-  /** Change colours, badges, dimming; nothing moves. */
+  /** Change colors, badges, dimming; nothing moves. */
   decorate(decorations: Decorations): void {
     this.decorations = decorations;
     if (!this.stage) return;
@@ -141,7 +141,7 @@ export class GraphCanvas {
     this.selected = this.marked(key);
     // The other edges recede, or come back.
     if (wasMarked !== (this.selected !== null)) this.surface.clear();
-    this.region.textContent = key && this.stage ? described(this.stage, key) : "";
+    this.region.textContent = key && this.stage ? describe(this.stage, key) : "";
     this.request();
   }
 
@@ -150,23 +150,23 @@ export class GraphCanvas {
     const rect = this.stage?.rect(key);
     if (!rect) return;
     const isFrame = !this.stage!.boxOf.has(key);
-    if (how.zoom && isFrame) this.travel(fitted(rect, this.size, 40), how.animate);
-    else if (how.zoom && this.place.scale < 0.75) this.travel(fitted(rect, this.size, 40, 1), how.animate);
-    else if (how.zoom && !intersects(rect, inView(this.place, this.size))) this.travel(fitted(rect, this.size, 40, this.place.scale), how.animate);
-    else this.travel(revealing(this.place, rect, this.size, how.zoom ? 40 : Math.min(this.size.width, this.size.height) * AROUND), how.animate);
+    if (how.zoom && isFrame) this.travel(fitCamera(rect, this.size, 40), how.animate);
+    else if (how.zoom && this.place.scale < 0.75) this.travel(fitCamera(rect, this.size, 40, 1), how.animate);
+    else if (how.zoom && !intersects(rect, inView(this.place, this.size))) this.travel(fitCamera(rect, this.size, 40, this.place.scale), how.animate);
+    else this.travel(revealRect(this.place, rect, this.size, how.zoom ? 40 : Math.min(this.size.width, this.size.height) * AROUND), how.animate);
   }
 
   /** All in view, or only these boxes and frames. */
   fit(keys?: readonly string[], how: { animate?: boolean } = {}): void {
     if (!this.stage) return;
     const rects = keys?.map((key) => this.stage!.rect(key)).filter((rect): rect is Rect => rect !== null);
-    const rect = rects ? around(rects) : this.stage.bounds;
-    if (rect) this.travel(keys ? fitted(rect, this.size) : this.clear((size) => fitted(rect, size)), how.animate);
+    const rect = rects ? boundingRect(rects) : this.stage.bounds;
+    if (rect) this.travel(keys ? fitCamera(rect, this.size) : this.clear((size) => fitCamera(rect, size)), how.animate);
   }
 
   /** Zoom about the middle. */
   zoom(factor: number): void {
-    this.travel(zoomed(this.drift?.to ?? this.place, factor, this.size.width / 2, this.size.height / 2, this.farthest()));
+    this.travel(zoomCamera(this.drift?.to ?? this.place, factor, this.size.width / 2, this.size.height / 2, this.farthest()));
   }
 
   get camera(): Camera {
@@ -180,8 +180,8 @@ export class GraphCanvas {
   }
 
   /** The box one step from here: along edges, then among what stands beside it. */
-  neighbour(key: string, direction: Direction): string | null {
-    return this.stage && neighbour(this.stage, key, direction);
+  neighbor(key: string, direction: Direction): string | null {
+    return this.stage && neighbor(this.stage, key, direction);
   }
 
   /** Where a box or frame is, in CSS pixels from the corner of the host; null if it is not in the picture. */
@@ -192,7 +192,7 @@ export class GraphCanvas {
     return { x, y, width: rect.width * this.place.scale, height: rect.height * this.place.scale };
   }
 
-  /** Everything in the picture with its place on the screen, for whoever cannot see it. */
+  /** Everything in the picture with its screen position, for tests and assistive technology. */
   places(): { key: string; name: string; rect: Rect; look: Look; isSelected: boolean }[] {
     const boxes = this.stage?.boxes ?? [];
     return boxes.map(({ box: { key, lines }, look = {} }) => ({ key, name: lines[0] ?? "", rect: this.rect(key)!, look, isSelected: key === this.selected?.key }));
@@ -213,7 +213,7 @@ export class GraphCanvas {
 
   /** What is in view as a PNG, or the whole picture. */
   toPNG(how: { whole?: boolean; scale?: number } = {}): Promise<Blob> {
-    if (!this.stage) return Promise.reject(new Error("there is no picture yet: call show first"));
+    if (!this.stage) return Promise.reject(new Error("no picture yet: call show() first"));
     const bounds = this.stage.bounds;
     const camera = how.whole ? { x: bounds.x - 16, y: bounds.y - 16, scale: 1 } : this.place;
     const size = how.whole ? { width: bounds.width + 32, height: bounds.height + 32 } : this.size;
@@ -233,14 +233,14 @@ export class GraphCanvas {
 
   private gestures(): Parameters<typeof listen>[1] {
     return {
-      pan: (dx, dy) => this.moveByHand(panned(this.place, dx, dy)),
+      pan: (dx, dy) => this.moveByHand(panCamera(this.place, dx, dy)),
       zoom: (factor, x, y) => {
         clearTimeout(this.settling);
         this.settling = setTimeout(() => {
           this.isZooming = false;
           this.request();
         }, SETTLE_MS);
-        this.moveByHand(zoomed(this.place, factor, x, y, this.farthest()), true);
+        this.moveByHand(zoomCamera(this.place, factor, x, y, this.farthest()), true);
       },
       click: (x, y, event) => {
         this.arrive();
@@ -315,19 +315,19 @@ export class GraphCanvas {
 
   private cameraFor(old: Stage, now: Stage, anchor: string | undefined): Camera {
     const isInBoth = anchor !== undefined && old.rect(anchor) !== null && now.rect(anchor) !== null;
-    const key = isInBoth ? anchor : inTheMiddle(old, now, inView(this.place, this.size));
-    if (key === null) return this.clear((size) => fitted(now.bounds, size));
-    return held(anchored(this.place, old.rect(key)!, now.rect(key)!, this.size, now.isRight), now.bounds, this.size);
+    const key = isInBoth ? anchor : nearestToCenter(old, now, inView(this.place, this.size));
+    if (key === null) return this.clear((size) => fitCamera(now.bounds, size));
+    return clampCamera(anchorCamera(this.place, old.rect(key)!, now.rect(key)!, this.size, now.isRight), now.bounds, this.size);
   }
 
   private fitAtOnce(): void {
     this.isFitWanted = !this.size.width;
     const { bounds } = this.stage!;
-    this.place = this.clear((size) => atFirst(bounds, size));
+    this.place = this.clear((size) => initialCamera(bounds, size));
   }
 
   private clear(look: (size: Size) => Camera): Camera {
-    return clearOf(this.options.covered?.() ?? [], this.stage!.boxes, this.size, look);
+    return avoidCovered(this.options.covered?.() ?? [], this.stage!.boxes, this.size, look);
   }
 
   private goTo(x: number, y: number): void {
@@ -338,7 +338,7 @@ export class GraphCanvas {
   private moveByHand(camera: Camera, isZooming = false): void {
     this.drift = null;
     this.isZooming = isZooming;
-    this.moveTo(this.stage ? held(camera, this.stage.bounds, this.size) : camera);
+    this.moveTo(this.stage ? clampCamera(camera, this.stage.bounds, this.size) : camera);
   }
 
   private travel(to: Camera, animate = true): void {
@@ -389,7 +389,7 @@ export class GraphCanvas {
     const to = this.drift?.to ?? this.place;
     const isSame = before.width === this.size.width && before.height === this.size.height;
     if (isSame || !rect || !this.size.width || !intersects(rect, inView(to, before))) return;
-    const place = revealing(to, rect, this.size, AWAY);
+    const place = revealRect(to, rect, this.size, AWAY);
     if (place.x === to.x && place.y === to.y) return;
     this.glide = this.drift = null;
     this.place = place;
@@ -421,7 +421,7 @@ export class GraphCanvas {
     const { from, to, start } = this.drift!;
     const t = Math.max(0, now - start) / DRIFT_MS;
     this.isZooming = t < 1;
-    this.place = t < 1 ? between(from, to, eased(t)) : to;
+    this.place = t < 1 ? interpolateCamera(from, to, easeInOut(t)) : to;
     if (t >= 1) this.drift = null;
     this.moved();
   }

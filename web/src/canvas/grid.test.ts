@@ -1,3 +1,5 @@
+// Tests of grid.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { intersects } from "./camera";

@@ -1,9 +1,9 @@
-/** Finds what lies in a rectangle without looking at everything. */
+/** A spatial index: finds the items in a rectangle without scanning all of them. */
 
 import type { Rect } from "./types";
 
 const FINEST = 128;
-/** From one level to the next cells are so many times as wide. */
+/** Factor between the cell widths of consecutive levels. */
 const STEP = 4;
 /** Cells per item, at most. */
 const SPARSE = 4;

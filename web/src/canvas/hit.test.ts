@@ -1,10 +1,12 @@
+// Tests of hit.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { folded, open } from "./example";
 import { hitAt } from "./hit";
 import { Stage } from "./stage";
-import { LIGHT_THEME } from "./theme";
-import type { Title } from "./titles";
+import { LIGHT_THEME } from "./paint/theme";
+import type { Title } from "./paint/titles";
 import { PLAIN } from "./types";
 
 const camera = { x: -10, y: -10, scale: 1 };

@@ -1,9 +1,9 @@
-/** What is under the pointer. */
+/** Hit testing: which box or frame is under the pointer. */
 
 import { toPicture } from "./camera";
-import { buttonOf, CHEVRON } from "./paint-adornments";
-import { INDENT, NEAR } from "./titles";
-import type { Title } from "./titles";
+import { buttonOf, CHEVRON } from "./paint/adornments";
+import { INDENT, NEAR } from "./paint/titles";
+import type { Title } from "./paint/titles";
 import type { Stage } from "./stage";
 import type { Camera } from "./types";
 

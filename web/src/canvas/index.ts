@@ -1,4 +1,4 @@
-/** The graph canvas: pan, zoom, select, fold, and glide from one picture to the next. */
+/** Public interface of the graph canvas: pan, zoom, select, fold, animate between pictures. */
 
 export { GraphCanvas } from "./graph-canvas";
 export { PLAIN, edgeKey } from "./types";

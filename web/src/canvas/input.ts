@@ -1,4 +1,4 @@
-/** Mouse, wheel, trackpad and touch, turned into what they mean. All places are in CSS pixels from the corner. */
+/** Turns mouse, wheel, trackpad and touch events into gestures. Positions are CSS pixels from the corner of the canvas. */
 
 export interface Gestures {
   pan(dx: number, dy: number): void;

@@ -1,3 +1,5 @@
+// Tests of minimap.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { mapSize, showsAll } from "./minimap";

@@ -1,10 +1,10 @@
-/** The whole picture, small, with what is in view; drag to go elsewhere. */
+/** The minimap: the whole picture with the visible part marked; drag to pan. */
 
 import { inView } from "./camera";
 import type { Size } from "./camera";
-import { mix, withAlpha } from "./colour";
+import { mix, withAlpha } from "./color";
 import type { Stage } from "./stage";
-import type { Theme } from "./theme";
+import type { Theme } from "./paint/theme";
 import type { Camera, Rect } from "./types";
 
 const WIDEST = 168;
@@ -61,7 +61,7 @@ export class Minimap {
     for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => (this.isHeld = false));
   }
 
-  /** Draw the picture anew, a moment later: the large picture comes first. */
+  /** Redraw a moment later, after the main canvas. */
   redraw(stage: Stage, screen: Size, theme: Theme, dpr: number): void {
     clearTimeout(this.soon);
     this.soon = setTimeout(() => {

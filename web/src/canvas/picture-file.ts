@@ -1,11 +1,11 @@
-/** The picture as a PNG file. */
+/** Exports the picture as a PNG file. */
 
 import type { Size } from "./camera";
-import { frameTitles } from "./frame-titles";
-import { itemsIn, paint } from "./paint";
-import { paintTitles } from "./paint-overlay";
+import { frameTitles } from "./paint/frame-titles";
+import { itemsIn, paint } from "./paint/paint";
+import { paintTitles } from "./paint/overlay";
 import type { Stage } from "./stage";
-import type { Theme } from "./theme";
+import type { Theme } from "./paint/theme";
 import type { Camera } from "./types";
 import { areaOf, viewOf } from "./view";
 
@@ -33,6 +33,6 @@ export function toBlob(stage: Stage, camera: Camera, size: Size, theme: Theme, w
   const shown = { width: canvas.width / view.dpr, height: canvas.height / view.dpr };
   paintTitles(ctx, view, frames, frameTitles(stage, frames, { ...camera, scale: view.scale }, shown), null);
   return new Promise((resolve, reject) => {
-    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error(`the browser made no PNG of ${canvas.width} × ${canvas.height} pixels`))));
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error(`the browser could not create a PNG of ${canvas.width} × ${canvas.height} pixels`))));
   });
 }

@@ -1,8 +1,10 @@
+// Tests of stage.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { box, open } from "./example";
 import { Stage } from "./stage";
-import { LIGHT_THEME } from "./theme";
+import { LIGHT_THEME } from "./paint/theme";
 import { PLAIN, edgeKey } from "./types";
 import type { Decorations } from "./types";
 

@@ -1,10 +1,10 @@
-/** A scene made ready to be drawn: every box, frame and line with its look, found by key and by place. */
+/** A scene prepared for painting: every box, frame and line with its style, indexed by key and by position. */
 
-import { EM, LINE, SMALL } from "./detail";
+import { EM, LINE, SMALL } from "./paint/detail";
 import { Grid } from "./grid";
-import { Styles } from "./style";
-import type { Style } from "./style";
-import type { Theme } from "./theme";
+import { Styles } from "./paint/style";
+import type { Style } from "./paint/style";
+import type { Theme } from "./paint/theme";
 import { edgeKey } from "./types";
 import type { Box, Decorations, EdgeLook, Frame, Look, Point, Rect, Scene } from "./types";
 
@@ -95,7 +95,7 @@ export class Stage {
     this.decorate(decorations, theme);
   }
 
-  /** Give everything its look anew. */
+  /** Recompute all styles. */
   decorate(decorations: Decorations, theme: Theme): void {
     const styles = new Styles(theme);
     for (const item of this.boxes) {

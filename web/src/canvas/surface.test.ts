@@ -1,7 +1,9 @@
+// Tests of surface.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Rect } from "./types";
-import { cut, exposed } from "./surface";
+import { cut, exposedAreas } from "./surface";
 
 const W = 40;
 const H = 30;
@@ -17,7 +19,7 @@ test("what is exposed is exactly what the shifted picture does not cover, once",
     for (let x = 0; x < W; x++) for (let y = 0; y < H; y++) {
       if (x - dx < 0 || x - dx >= W || y - dy < 0 || y - dy >= H) empty.push(`${x},${y}`);
     }
-    assert.deepEqual(cells(exposed(W, H, dx, dy)), empty.sort(), `${dx} ${dy}`);
+    assert.deepEqual(cells(exposedAreas(W, H, dx, dy)), empty.sort(), `${dx} ${dy}`);
   }
 });
 

@@ -1,6 +1,6 @@
-/** The drawn picture, kept as a bitmap: while the camera pans, only what comes into sight is drawn. */
+/** A cached bitmap of the painted picture: while the camera pans, only newly exposed areas are painted. */
 
-import { itemsIn, paint } from "./paint";
+import { itemsIn, paint } from "./paint/paint";
 import type { Stage } from "./stage";
 import type { Rect } from "./types";
 import { areaOf } from "./view";
@@ -37,7 +37,7 @@ export class Surface {
     const { width, height } = this.canvas;
     const isSame = drawn !== null && drawn.theme === view.theme;
     if (isSame && drawn.k === view.k) {
-      for (const strip of exposed(width, height, drawn.ox - view.ox, drawn.oy - view.oy)) this.draw(view, stage, strip);
+      for (const strip of exposedAreas(width, height, drawn.ox - view.ox, drawn.oy - view.oy)) this.draw(view, stage, strip);
       this.drawn = view;
       return true;
     }
@@ -99,7 +99,7 @@ export function cut(area: Rect, ox: number, oy: number, width: number, height: n
 }
 
 /** What is new in view after the picture was shifted: up to two strips that do not overlap. */
-export function exposed(width: number, height: number, dx: number, dy: number): Rect[] {
+export function exposedAreas(width: number, height: number, dx: number, dy: number): Rect[] {
   if (Math.abs(dx) >= width || Math.abs(dy) >= height) return [{ x: 0, y: 0, width, height }];
   const strips: Rect[] = [];
   if (dx) strips.push({ x: dx > 0 ? 0 : width + dx, y: 0, width: Math.abs(dx), height });

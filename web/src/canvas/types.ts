@@ -1,4 +1,4 @@
-/** What the canvas is given to draw, and what it tells its host; nothing in here knows of traces or runs. */
+/** Types of the canvas: what it paints and which events it emits. Nothing here depends on traces or runs. */
 
 import type { Form, Kind, Mark } from "../lib/wire";
 
@@ -67,7 +67,7 @@ export interface Placement {
   readonly lines: readonly Line[];
 }
 
-/** How one box (or frame) differs from its plain look. All colours are CSS colours. */
+/** How one box (or frame) differs from its plain look. All colors are CSS colors. */
 export interface Look {
   /** Fills the box; the ink is chosen to be readable on it. */
   readonly fill?: string;
@@ -77,17 +77,17 @@ export interface Look {
   readonly cells?: readonly string[];
   /** A small pill at the upper right corner. */
   readonly badge?: string;
-  /** What the badge means, for the host to tell whoever points at the box. */
+  /** Meaning of the badge, for the tooltip. */
   readonly about?: string;
   /** Almost transparent: only there for orientation. */
   readonly dim?: boolean;
-  /** A thick outline in the accent colour: found by a search, on a path… */
+  /** A thick outline in the accent color: found by a search, on a path… */
   readonly strong?: boolean;
   /** Length of a bar along the lower side, from 0 to 1. */
   readonly size?: number;
-  /** Colour of a ring around the box. */
+  /** Color of a ring around the box. */
   readonly ring?: string;
-  /** A word or two below the box, in the colour of the ring. */
+  /** A word or two below the box, in the color of the ring. */
   readonly note?: string;
   /** A small button at the upper right corner of a box, behind the title of a frame. */
   readonly action?: string;
@@ -114,7 +114,7 @@ export interface Scene {
   readonly picture: Picture;
   readonly placement: Placement;
   readonly decorations?: Decorations;
-  /** Where edges lead; "down" if not said. */
+  /** Direction of edges; "down" by default. */
   readonly direction?: "down" | "right";
 }
 

@@ -1,8 +1,8 @@
-/** What painters need of the camera: device pixels. Its corner is at a whole pixel, so that a drawn picture can be shifted. */
+/** The camera in device pixels, for painters. Its corner lies on a whole pixel, so that the cached bitmap can be shifted. */
 
-import { detailAt } from "./detail";
-import type { Detail } from "./detail";
-import type { Theme } from "./theme";
+import { detailAt } from "./paint/detail";
+import type { Detail } from "./paint/detail";
+import type { Theme } from "./paint/theme";
 import type { Camera, Rect } from "./types";
 
 export interface View {

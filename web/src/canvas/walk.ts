@@ -1,4 +1,4 @@
-/** One step with the arrow keys: along edges with the direction of the picture, to what stands beside across it. */
+/** Arrow-key navigation: along edges in the direction of the layout, to neighboring boxes across it. */
 
 import type { Stage } from "./stage";
 import type { Direction, Rect } from "./types";
@@ -8,12 +8,12 @@ type Step = "before" | "after" | "less" | "more";
 const DOWN: Record<Direction, Step> = { up: "before", down: "after", left: "less", right: "more" };
 const RIGHT: Record<Direction, Step> = { left: "before", right: "after", up: "less", down: "more" };
 
-export function neighbour(stage: Stage, key: string, direction: Direction): string | null {
+export function neighbor(stage: Stage, key: string, direction: Direction): string | null {
   const step = (stage.isRight ? RIGHT : DOWN)[direction];
   const here = stage.rect(key);
   if (!here) return null;
   if (step === "before" || step === "after") return alongEdges(stage, key, here, step);
-  return beside(stage, key, here, step);
+  return besideKey(stage, key, here, step);
 }
 
 function alongEdges(stage: Stage, key: string, here: Rect, step: "before" | "after"): string | null {
@@ -42,7 +42,7 @@ function nearest(stage: Stage, here: Rect, boxes: readonly number[]): string | n
   return best?.key ?? null;
 }
 
-function beside(stage: Stage, key: string, here: Rect, step: "less" | "more"): string | null {
+function besideKey(stage: Stage, key: string, here: Rect, step: "less" | "more"): string | null {
   const far = 1e7;
   const band = stage.isRight
     ? { x: here.x, y: step === "less" ? here.y - far : here.y + here.height, width: here.width, height: far }

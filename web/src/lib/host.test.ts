@@ -1,21 +1,23 @@
+// Tests of host.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { CHUNK, decoded, embedded, inflated, kernel, type Model } from "./host";
+import { CHUNK, decodeBase64, embeddedHost, inflate, kernelHost, type Model } from "./host";
 import type { Detail } from "./wire";
 
 const base64 = (value: unknown): string => deflateSync(JSON.stringify(value)).toString("base64");
 const detail = (row: number): Detail => ({ row, label: `op ${row} – ü` }) as Detail;
 
 test("compressed text comes back as it was", async () => {
-  const bytes = decoded(base64("Größe × 24 \u{1F600}"));
-  assert.equal(JSON.parse(await inflated(bytes)), "Größe × 24 \u{1F600}");
+  const bytes = decodeBase64(base64("Größe × 24 \u{1F600}"));
+  assert.equal(JSON.parse(await inflate(bytes)), "Größe × 24 \u{1F600}");
 });
 
 test("a detail of the file is found in its chunk, which is decoded once", async () => {
   const asked: number[] = [];
   const chunks: Record<number, string> = { 0: base64({ 3: detail(3), 63: detail(63) }), 1: base64({ 64: detail(64) }) };
-  const host = embedded((chunk) => (asked.push(chunk), chunks[chunk] ?? null));
+  const host = embeddedHost((chunk) => (asked.push(chunk), chunks[chunk] ?? null));
   assert.equal((await host.detail(3))?.label, "op 3 – ü");
   assert.equal((await host.detail(63))?.row, 63);
   assert.equal((await host.detail(CHUNK))?.row, 64);
@@ -23,7 +25,7 @@ test("a detail of the file is found in its chunk, which is decoded once", async 
 });
 
 test("a detail that did not fit into the file is null", async () => {
-  const host = embedded((chunk) => (chunk === 0 ? base64({ 3: detail(3) }) : null));
+  const host = embeddedHost((chunk) => (chunk === 0 ? base64({ 3: detail(3) }) : null));
   assert.equal(await host.detail(4), null);
   assert.equal(await host.detail(10 * CHUNK), null);
 });
@@ -48,7 +50,7 @@ class Kernel implements Model {
 
 test("answers of the kernel reach the questions they belong to, in any order", async () => {
   const model = new Kernel();
-  const host = kernel(model, 2);
+  const host = kernelHost(model, 2);
   const first = host.detail(7);
   const second = host.detail(8);
   const [a, b] = model.asked;
@@ -64,7 +66,7 @@ test("answers of the kernel reach the questions they belong to, in any order", a
 test("the kernel is asked for an op once, and again only if it has not answered for long; a late answer counts", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const model = new Kernel();
-  const host = kernel(model, 0);
+  const host = kernelHost(model, 0);
   const silent = host.detail(1);
   t.mock.timers.tick(60_000);
   const asked = [host.detail(1), host.detail(1)];

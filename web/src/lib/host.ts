@@ -1,9 +1,9 @@
-// Where a picture gets what is not in its view: from the file it lies in, or from the kernel of a notebook.
+// Sources of op details that are not in the view: the HTML file itself or the notebook kernel.
 
 import type { Detail } from "./wire";
 
 export interface Host {
-  /** All that an op holds, by its row in the trace; null where it was not kept with the picture. */
+  /** Details of an op, by its row in the trace; null if they are not stored with the picture. */
   detail(row: number): Promise<Detail | null>;
   /** What to say where that takes long. */
   readonly delay?: string;
@@ -17,11 +17,11 @@ export interface Model {
   send(message: unknown): void;
 }
 
-/** So many rows lie in one chunk of details in a file (server/page.py). */
+/** Rows per chunk of details in a file (server/page.py). */
 export const CHUNK = 64;
 
 /** The details that lie in the file, in chunks that are decoded when first looked into. `find` gives a chunk's text. */
-export function embedded(find: (chunk: number) => string | null): Host {
+export function embeddedHost(find: (chunk: number) => string | null): Host {
   const chunks = new Map<number, Promise<Record<number, Detail>>>();
   return {
     async detail(row) {
@@ -29,7 +29,7 @@ export function embedded(find: (chunk: number) => string | null): Host {
       let chunk = chunks.get(number);
       if (!chunk) {
         const text = find(number);
-        chunk = text === null ? Promise.resolve({}) : inflated(decoded(text)).then((json) => JSON.parse(json));
+        chunk = text === null ? Promise.resolve({}) : inflate(decodeBase64(text)).then((json) => JSON.parse(json));
         chunks.set(number, chunk);
       }
       return (await chunk)[row] ?? null;
@@ -38,14 +38,14 @@ export function embedded(find: (chunk: number) => string | null): Host {
 }
 
 /** Details asked of the kernel, each once; again only where it has not answered for long, being busy or gone. */
-export function kernel(model: Model, view: number): Host {
+export function kernelHost(model: Model, view: number): Host {
   const asked = new Map<number, Promise<Detail | null>>();
   return {
-    delay: "The kernel is busy with something else, or gone. What this op holds is shown as soon as it answers.",
+    delay: "The kernel is busy or not running. Details appear as soon as it responds.",
     detail(row) {
       let answer = asked.get(row);
       if (!answer) {
-        answer = ask(model, view, row);
+        answer = requestDetail(model, view, row);
         const own = answer;
         const forget = setTimeout(() => asked.get(row) === own && asked.delete(row), PATIENCE);
         void answer.then(() => clearTimeout(forget));
@@ -60,7 +60,7 @@ export function kernel(model: Model, view: number): Host {
 const PATIENCE = 20_000;
 let lastId = 0;
 
-function ask(model: Model, view: number, row: number): Promise<Detail | null> {
+function requestDetail(model: Model, view: number, row: number): Promise<Detail | null> {
   const id = ++lastId;
   return new Promise((resolve) => {
     const answered = (message: { id?: number; detail?: Detail | null }) => {
@@ -74,13 +74,13 @@ function ask(model: Model, view: number, row: number): Promise<Detail | null> {
 }
 
 /** The text behind zlib-compressed bytes. */
-export async function inflated(bytes: BufferSource): Promise<string> {
+export async function inflate(bytes: BufferSource): Promise<string> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).text();
 }
 
 /** The bytes behind base64, without a call for each of millions of characters. */
-export function decoded(base64: string): Uint8Array<ArrayBuffer> {
+export function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   const text = atob(base64.trim());
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);

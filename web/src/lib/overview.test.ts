@@ -1,3 +1,5 @@
+// Tests of overview.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rangeAt } from "./overview";

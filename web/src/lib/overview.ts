@@ -1,6 +1,6 @@
-// All tensors of a step beside each other: the range of each.
+// The value range of each tensor at a step.
 
-import { statisticAt, type Matrix } from "./tinting";
+import { statisticAt, type Matrix } from "./node-colors";
 
 /** The smallest and largest value and what lies between; NaN where it is not known. */
 export interface Range {

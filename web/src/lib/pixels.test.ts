@@ -1,3 +1,5 @@
+// Tests of pixels.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

@@ -1,6 +1,6 @@
-// Pictures of values: from text to numbers.
+// Decodes images of values.
 
-import { decoded } from "./host";
+import { decodeBase64 } from "./host";
 import type { Image } from "./wire";
 
 /** Of the 256 shades the last one means: not a finite number. */
@@ -10,7 +10,7 @@ const STEPS = 254;
 /** The pixels, row after row; as many as there are, whatever the text says. */
 export function decodedPixels(image: Image): Uint8Array {
   const out = new Uint8Array(image.rows * image.columns).fill(NOT_FINITE);
-  out.set(decoded(image.data).subarray(0, out.length));
+  out.set(decodeBase64(image.data).subarray(0, out.length));
   return out;
 }
 

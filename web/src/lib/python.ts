@@ -1,6 +1,6 @@
-// Lines of Python cut into pieces to be tinted: enough for reading a few lines around a call.
+// Syntax highlighting for short pieces of Python.
 
-export type Tint = "" | "keyword" | "text" | "number" | "comment";
+export type TokenKind = "" | "keyword" | "text" | "number" | "comment";
 
 const KEYWORDS =
   "False|None|True|and|as|assert|async|await|break|case|class|continue|def|del|elif|else|except|finally|for|from|global|if|" +
@@ -15,9 +15,9 @@ const PIECES = new RegExp(
   "g",
 );
 
-/** A line as pieces with their tints; joined, they are the line again. */
-export function tinted(line: string): [string, Tint][] {
-  const out: [string, Tint][] = [];
+/** A line as pieces with their kinds; joined, they are the line again. */
+export function highlightPython(line: string): [string, TokenKind][] {
+  const out: [string, TokenKind][] = [];
   let end = 0;
   for (const found of line.matchAll(PIECES)) {
     if (found.index > end) out.push([line.slice(end, found.index), ""]);

@@ -1,3 +1,5 @@
+// Tests of quantity.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isGradient, quantity, quantityName, quantityTitle } from "./quantity";

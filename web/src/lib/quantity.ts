@@ -1,4 +1,4 @@
-// What a row holds of its tensor (`row.of`): its value, a gradient or an update. The rules are those of docs/recording.md.
+// Parses which quantity of a tensor a row holds (`row.of`): value, gradient or update. docs/recording.md has the rules.
 
 export interface Quantity {
   /** "value", "grad", "inner_grad", "update", or a further statistic. */

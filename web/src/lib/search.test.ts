@@ -1,7 +1,9 @@
+// Tests of search.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { exampleView } from "./example";
+import { exampleView } from "../layout/example";
 import { hits, search, searchIndex, sitePattern } from "./search";
 
 const fits = (pattern: string, site: string): boolean => sitePattern(pattern).test(site);

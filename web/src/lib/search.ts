@@ -1,4 +1,4 @@
-// Finding ops and modules by what they are called: by words, or by a site with `*` and `**`.
+// Search for ops and modules by words, or by a site pattern with `*` and `**`.
 
 import type { GraphView } from "./wire";
 
@@ -122,7 +122,7 @@ export function hits({ nodes, groups, noun }: GraphView, found: Found, query = "
   return out.sort((a, b) => ranks.get(a)! - ranks.get(b)!); // stable: equal ones stay in the order of the graph
 }
 
-/** How far a name is from what was asked for: 0 the same, 1 the same in its last parts, 2 its last part begins so, 3 all others. */
+/** Distance of a name from the query: 0 equal, 1 equal in its last parts, 2 its last part starts with it, 3 otherwise. */
 function farFrom(asked: readonly string[], name: string): number {
   const parts = partsOf(name);
   const last = parts.slice(-asked.length);

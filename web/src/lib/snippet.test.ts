@@ -1,7 +1,9 @@
+// Tests of snippet.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { elementsOf, listed, snippet } from "./snippet";
+import { elementsOf, nestedList, snippet } from "./snippet";
 
 test("the line of Python names the step, the site and what of it", () => {
   const row = (of: string, iteration = 0) => ({ site: "encoder.2", of, iteration });
@@ -12,9 +14,9 @@ test("the line of Python names the step, the site and what of it", () => {
 });
 
 test("values are lists in lists, and read back the same", () => {
-  assert.deepEqual(JSON.parse(listed(["1", "2.5", "-3", "4", "5", "6"], [2, 3])), [[1, 2.5, -3], [4, 5, 6]]);
-  assert.equal(listed(["nan", "-inf"], [2]), "[nan, -inf]");
-  assert.equal(listed(["7"], []), "7");
+  assert.deepEqual(JSON.parse(nestedList(["1", "2.5", "-3", "4", "5", "6"], [2, 3])), [[1, 2.5, -3], [4, 5, 6]]);
+  assert.equal(nestedList(["nan", "-inf"], [2]), "[nan, -inf]");
+  assert.equal(nestedList(["7"], []), "7");
 });
 
 test("a table of the server has the elements behind their places", () => {

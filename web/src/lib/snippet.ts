@@ -1,4 +1,4 @@
-// The line of Python that gives what is looked at.
+// The Python code that reads the selected tensor from a run.
 
 import type { RowView } from "./wire";
 
@@ -12,8 +12,8 @@ export function snippet({ site, of, iteration }: Named, step: number, sample: nu
   return `${tensor}${own}.value${sample === null ? "" : `[${sample}]`}`;
 }
 
-/** Elements as nested lists, as Python writes them; each stands there as it was told. */
-export function listed(elements: readonly string[], shape: readonly number[]): string {
+/** Elements as nested Python lists; each is written unchanged. */
+export function nestedList(elements: readonly string[], shape: readonly number[]): string {
   let at = 0;
   const list = (depth: number): string => {
     if (depth === shape.length) return elements[at++];

@@ -1,7 +1,9 @@
+// Tests of statistics.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { aboutOf, allMissing, cardsOf, isPiece, isQuantile, isWide, ranked, remark, siblingSaid, statisticOf, titleOf, usual, zText } from "./statistics";
+import { aboutOf, allMissing, cardsOf, isHistogramPart, isQuantile, isLogScaled, selectableStatistics, remark, compareWithSibling, statisticOf, titleOf, defaultStatistic, zText } from "./statistics";
 import { STATISTICS, type StatisticView } from "./wire";
 
 const one = (name: string, value: number | null, also: Partial<StatisticView> = {}): StatisticView => ({
@@ -9,16 +11,16 @@ const one = (name: string, value: number | null, also: Partial<StatisticView> = 
 });
 
 test("the usual statistics come first, quantiles last and in order, pieces of the histogram not at all", () => {
-  assert.deepEqual(ranked(["p99", "h0", "p5", "kurtosis", "std", "low", "mean"]), ["mean", "std", "kurtosis", "p5", "p99"]);
+  assert.deepEqual(selectableStatistics(["p99", "h0", "p5", "kurtosis", "std", "low", "mean"]), ["mean", "std", "kurtosis", "p5", "p99"]);
   assert.equal(titleOf("abs_mean"), "abs mean");
 });
 
 test("everything about a statistic is read off the table, and one that is not in it is called by its name", () => {
-  assert.deepEqual(ranked(STATISTICS.map(({ name }) => name).reverse()), STATISTICS.filter(({ part }) => part !== "histogram").map(({ name }) => name));
+  assert.deepEqual(selectableStatistics(STATISTICS.map(({ name }) => name).reverse()), STATISTICS.filter(({ part }) => part !== "histogram").map(({ name }) => name));
   for (const { name, title, part, scale } of STATISTICS) {
-    assert.deepEqual([titleOf(name), isPiece(name), isQuantile(name), isWide(name)], [title, part === "histogram", part === "quantile", scale === "log"]);
+    assert.deepEqual([titleOf(name), isHistogramPart(name), isQuantile(name), isLogScaled(name)], [title, part === "histogram", part === "quantile", scale === "log"]);
   }
-  assert.deepEqual([statisticOf("kurtosis_4").title, aboutOf("kurtosis_4"), isWide("kurtosis_4")], ["kurtosis 4", "", false]);
+  assert.deepEqual([statisticOf("kurtosis_4").title, aboutOf("kurtosis_4"), isLogScaled("kurtosis_4")], ["kurtosis 4", "", false]);
   assert.match(aboutOf("batch_std"), /^Standard deviation over the samples of the batch.* robust z-score .* of the same role/);
 });
 
@@ -30,7 +32,7 @@ test("a statistic of the table has a card wherever it was recorded, faults one f
 });
 
 test("at first the size of the values is shown, else what comes first", () => {
-  assert.deepEqual([usual(["norm", "std", "mean"]), usual(["max", "mean"]), usual(["h0"]), usual(["own"])], ["std", "mean", "", "own"]);
+  assert.deepEqual([defaultStatistic(["norm", "std", "mean"]), defaultStatistic(["max", "mean"]), defaultStatistic(["h0"]), defaultStatistic(["own"])], ["std", "mean", "", "own"]);
 });
 
 test("a number that is far from its siblings or its past is marked, and named in a sentence", () => {
@@ -77,17 +79,17 @@ test("of a tensor without elements nothing is said, and nothing stands out", () 
   const statistics = [one("count", 0), one("mean", null, { word: "nan" }), one("nans", null, { word: "nan" }), one("infs", null, { word: "nan" })];
   assert.deepEqual(cardsOf(statistics).map(({ title, text, isOut }) => [title, text, isOut]), [["mean", "–", false], ["NaN · Inf", "–", false]]);
   assert.equal(remark(statistics), "");
-  assert.equal(remark([one("count", 8), one("nans", 8)]), "holds nothing but NaN");
+  assert.equal(remark([one("count", 8), one("nans", 8)]), "holds only NaN");
   assert.equal(remark([one("count", 8), one("nonfinite", 1)]), "holds NaN or Inf");
 });
 
 test("a sibling of another size is named with the power of ten between them", () => {
   const sibling = { site: "output/out", n: 1, ratio: 1.3e-4 };
-  assert.equal(siblingSaid(sibling, "gradient"), "gradient 10⁴ × smaller than its sibling output/out");
-  assert.equal(siblingSaid({ ...sibling, ratio: 150 }, "value"), "value 150 × larger than its sibling output/out");
-  assert.equal(siblingSaid({ ...sibling, n: 3, ratio: 2e12 }, "update"), "update 10¹² × larger than in most of its 3 siblings, such as output/out");
-  assert.equal(siblingSaid({ ...sibling, ratio: 0 }, "gradient"), "gradient is zero, unlike its sibling output/out");
-  assert.equal(siblingSaid(null, "gradient"), "");
+  assert.equal(compareWithSibling(sibling, "gradient"), "gradient 10⁴ × smaller than its sibling output/out");
+  assert.equal(compareWithSibling({ ...sibling, ratio: 150 }, "value"), "value 150 × larger than its sibling output/out");
+  assert.equal(compareWithSibling({ ...sibling, n: 3, ratio: 2e12 }, "update"), "update 10¹² × larger than in most of its 3 siblings, such as output/out");
+  assert.equal(compareWithSibling({ ...sibling, ratio: 0 }, "gradient"), "gradient is zero, unlike its sibling output/out");
+  assert.equal(compareWithSibling(null, "gradient"), "");
 });
 
 test("z-scores that were cut off say so", () => {

@@ -1,6 +1,6 @@
-// Statistics as people read them, by the table that Python sends: titles, order, and which of them call for a look.
+// Titles, order and cards of statistics, from the table that Python sends.
 
-import { exact, short } from "./units";
+import { exact, short } from "./formatting";
 import { FAR, LARGEST, STATISTICS, UNKNOWN, type Sibling, type Statistic, type StatisticView } from "./wire";
 
 const BY_NAME: ReadonlyMap<string, Statistic> = new Map(STATISTICS.map((each) => [each.name, each]));
@@ -19,7 +19,7 @@ export function titleOf(name: string): string {
 }
 
 /** The pieces of a histogram are drawn, and quantiles stand together. */
-export function isPiece(name: string): boolean {
+export function isHistogramPart(name: string): boolean {
   return statisticOf(name).part === "histogram";
 }
 
@@ -28,27 +28,27 @@ export function isQuantile(name: string): boolean {
 }
 
 /** Whether it spans powers of ten over a training. */
-export function isWide(name: string): boolean {
+export function isLogScaled(name: string): boolean {
   return statisticOf(name).scale === "log";
 }
 
 /** Statistics that can be chosen, the usual ones first. */
-export function ranked(names: readonly string[]): string[] {
+export function selectableStatistics(names: readonly string[]): string[] {
   const rank = (name: string): number => RANKS.get(name) ?? UNRANKED;
-  return names.filter((name) => !isPiece(name)).sort((a, b) => rank(a) - rank(b));
+  return names.filter((name) => !isHistogramPart(name)).sort((a, b) => rank(a) - rank(b));
 }
 
 /** The statistic that tells most at a glance, of those there are: the size of the values. */
-export function usual(names: readonly string[]): string {
-  const all = ranked(names);
+export function defaultStatistic(names: readonly string[]): string {
+  const all = selectableStatistics(names);
   return all.find((name) => statisticOf(name).is_size) ?? all[0] ?? "";
 }
 
-/** What stands at the head of a column or a card: what the statistic is, and what its z-scores compare. */
+/** Tooltip of a column or card: what the statistic is, and what its z-scores compare. */
 export function aboutOf(name: string): string {
   const { about, is_comparable: isComparable } = statisticOf(name);
-  const said = about && `${about[0].toUpperCase()}${about.slice(1)}.`;
-  return isComparable ? `${said} ${COMPARED}` : said;
+  const sentence = about && `${about[0].toUpperCase()}${about.slice(1)}.`;
+  return isComparable ? `${sentence} ${COMPARED}` : sentence;
 }
 
 const COMPARED = `Orange: robust z-score of ${FAR} or more among all tensors of the same role at this step.`;
@@ -79,15 +79,15 @@ const MANY_DEAD = 0.1;
 export function cardsOf(statistics: readonly StatisticView[], { dead, units }: Dead = { dead: null, units: 0 }): StatisticCard[] {
   const cards = plainCards(statistics);
   if (!dead) return cards;
-  const said = `dead units ${dead.toLocaleString("en")}`;
+  const deadText = `dead units ${dead.toLocaleString("en")}`;
   const isBad = dead >= MANY_DEAD * units;
   return cards.map((card) => (card.name !== "zeros" ? card
-    : isBad ? { ...card, marks: [...card.marks, said], isOut: true } : { ...card, notes: [...card.notes, said] }));
+    : isBad ? { ...card, marks: [...card.marks, deadText], isOut: true } : { ...card, notes: [...card.notes, deadText] }));
 }
 
 function plainCards(statistics: readonly StatisticView[]): StatisticCard[] {
   const named = new Map(statistics.map((one) => [one.name, one]));
-  const names = ranked([...named.keys()]).filter((name) => !isQuantile(name) && name !== "count");
+  const names = selectableStatistics([...named.keys()]).filter((name) => !isQuantile(name) && name !== "count");
   const faults = faultsOf(names);
   return names.filter((name) => !statisticOf(name).is_fault || name === faults[0]).map((name) => cardOf(named.get(name)!, named, faults));
 }
@@ -107,12 +107,12 @@ function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>, f
   // Of nothing there is nothing to say.
   if (count === 0) return { name, title, text: "–", exact: "no elements", marks: [], notes: [], isOut: false };
   if (isFault) {
-    const text = faults.map((each) => (unit === "flag" ? (named.get(each)!.value ? "some" : "none") : said(named.get(each)!))).join(" · ");
+    const text = faults.map((each) => (unit === "flag" ? (named.get(each)!.value ? "some" : "none") : formatStatistic(named.get(each)!))).join(" · ");
     return { name, title, text, exact: text, marks: [], notes: [], isOut: faults.some((each) => Boolean(named.get(each)!.value)) };
   }
   const marks = marksOf(one);
   const isShare = unit === "elements" && one.value !== null && count;
-  const text = isShare ? `${short((100 * one.value!) / count)} %` : said(one);
+  const text = isShare ? `${short((100 * one.value!) / count)} %` : formatStatistic(one);
   const whole = one.value === null ? missingText(one) || text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
   return { name, title: titleOf(name), text, exact: whole, marks, notes: [], isOut: marks.length > 0 || one.word !== "" };
 }
@@ -129,12 +129,12 @@ export function allMissing(name: string): string | undefined {
   return which ? `NaN at every step, as for ${which}.` : undefined;
 }
 
-function said({ value, word }: StatisticView): string {
+function formatStatistic({ value, word }: StatisticView): string {
   if (value !== null) return short(value);
   return { nan: "NaN", inf: "∞", "-inf": "−∞" }[word] ?? "–";
 }
 
-/** How a number stands out, in few words. */
+/** Short labels of the z-scores that mark an outlier. */
 export function marksOf({ z_history, z_step }: StatisticView): string[] {
   const say = (z: number | null, what: string): string[] => (z !== null && Math.abs(z) >= FAR ? [`z ${zText(z)} vs. ${what}`] : []);
   return [...say(z_step, "step"), ...say(z_history, "past")];
@@ -146,30 +146,30 @@ export function zText(z: number): string {
 }
 
 /** How a tensor compares with the one that should be alike; "" where it does. `what` is "gradient", "value"… */
-export function siblingSaid(sibling: Pick<Sibling, "site" | "n" | "ratio"> | null, what: string): string {
+export function compareWithSibling(sibling: Pick<Sibling, "site" | "n" | "ratio"> | null, what: string): string {
   if (!sibling) return "";
   const { site, n, ratio } = sibling;
   const than = n > 1 ? `most of its ${n} siblings, such as ${site}` : `its sibling ${site}`;
   if (ratio === 0) return `${what} is zero, unlike ${than}`;
   const times = ratio > 1 ? ratio : 1 / ratio;
   const power = Math.round(Math.log10(times));
-  return `${what} ${power > 2 ? `10${raised(power)}` : short(times)} × ${ratio > 1 ? "larger" : "smaller"} than ${n > 1 ? `in ${than}` : than}`;
+  return `${what} ${power > 2 ? `10${superscript(power)}` : short(times)} × ${ratio > 1 ? "larger" : "smaller"} than ${n > 1 ? `in ${than}` : than}`;
 }
 
-function raised(power: number): string {
+function superscript(power: number): string {
   return String(power).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]);
 }
 
-/** What stands out most in a tensor, as a sentence; "" if nothing does. */
+/** The most unusual fact about a tensor; "" if there is none. */
 export function remark(statistics: readonly StatisticView[]): string {
   const named = new Map(statistics.map(({ name, value }) => [name, value]));
   const count = named.get("count");
   if (count === 0) return "";
-  const fault = faultsOf(ranked([...named.keys()])).find((name) => named.get(name));
-  if (fault) return `holds ${statisticOf(fault).unit === "elements" && named.get(fault) === count ? "nothing but " : ""}${titleOf(fault)}`;
+  const fault = faultsOf(selectableStatistics([...named.keys()])).find((name) => named.get(name));
+  if (fault) return `holds ${statisticOf(fault).unit === "elements" && named.get(fault) === count ? "only " : ""}${titleOf(fault)}`;
   let [best, sentence] = [FAR, ""];
   for (const one of statistics) {
-    if (isPiece(one.name) || isQuantile(one.name) || one.name === "count") continue;
+    if (isHistogramPart(one.name) || isQuantile(one.name) || one.name === "count") continue;
     for (const [z, than] of [[one.z_step, `the other tensors of its role (${one.n_step})`], [one.z_history, `its own last ${one.n_history} steps`]] as const) {
       if (z === null || Math.abs(z) < best) continue;
       best = Math.abs(z);

@@ -1,3 +1,5 @@
+// Tests of theme.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { themeAround } from "./theme";

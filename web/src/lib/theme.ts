@@ -1,4 +1,4 @@
-// Dark or light, as the notebook around the picture is.
+// Detects and follows the theme of the notebook around the page.
 
 export type Theme = "light" | "dark";
 

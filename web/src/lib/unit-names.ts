@@ -1,4 +1,4 @@
-// Units by name and number: what somebody typed, and which unit stands next to one.
+// Parses names of units and steps from unit to unit.
 
 /** A site of a collection, and the numbers of its units; none where they are all from 0 on. */
 export interface Site {
@@ -31,8 +31,8 @@ function numberAt({ units }: Site, place: number): number {
   return units.length ? units[place] : place;
 }
 
-/** The unit so many places on in the same site; null beyond its ends. */
-export function beside(sites: readonly Site[], { site, number }: Unit, by: number): Unit | null {
+/** The unit `by` places on in the same site; null beyond its ends. */
+export function unitBeside(sites: readonly Site[], { site, number }: Unit, by: number): Unit | null {
   const own = sites.find((each) => each.site === site);
   const place = own ? placeOf(own, number) + by : -1;
   return own && place >= 0 && place < own.width ? { site, number: numberAt(own, place) } : null;
@@ -44,17 +44,17 @@ export function inSite(sites: readonly Site[], site: string, number: number): Un
   return own ? { site, number: placeOf(own, number) >= 0 ? number : numberAt(own, 0) } : null;
 }
 
-/** The unit that somebody means: a number of the site that is looked at, a name, or parts of a name. A sentence where there is none. */
-export function sought(sites: readonly Site[], typed: string, at: string): Unit | string {
+/** The unit for a query: a number within the current site, a name, or parts of a name. An error message if there is none. */
+export function findUnit(sites: readonly Site[], typed: string, at: string): Unit | string {
   const text = typed.trim();
   const [, part, digits] = /^(.*?)(?:[#\s]\s*(\d{1,9}))?$/.exec(/^#?\d+$/.test(text) ? `${at}#${text.replace("#", "")}` : text) ?? [];
   const words = (part ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length) return "Type a number, or a name such as " + nameOf({ site: sites[0]?.site ?? "h", number: 17 }) + ".";
+  if (!words.length) return "Enter a unit number or a name such as " + nameOf({ site: sites[0]?.site ?? "h", number: 17 }) + ".";
   const own = sites.find(({ site }) => site.toLowerCase() === words.join(" ")) ?? sites.find(({ site }) => words.every((word) => site.toLowerCase().endsWith(word)))
     ?? sites.find(({ site }) => words.every((word) => site.toLowerCase().includes(word)));
-  if (!own) return `No site is called ${part}.`;
+  if (!own) return `No site matches ${part}.`;
   const number = digits === undefined ? numberAt(own, 0) : Number(digits);
   if (placeOf(own, number) >= 0) return { site: own.site, number };
   const [first, last] = [numberAt(own, 0), numberAt(own, own.width - 1)];
-  return `${own.site} has no unit ${number.toLocaleString("en")}: its numbers go from ${first} to ${last}${own.units.length ? ", not all of them" : ""}.`;
+  return `${own.site} has no unit ${number.toLocaleString("en")}: its units are numbered ${first} to ${last}${own.units.length ? ", with gaps" : ""}.`;
 }

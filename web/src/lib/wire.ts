@@ -1,4 +1,4 @@
-// The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
+// Types of the views that Python sends, generated from their dataclasses by `python -m tests.wire`: change those.
 
 export type Kind = "input" | "buffer" | "constant" | "plain" | "parametric" | "made" | "standin" | "failed" | "target" | "loss";
 export type Form = "function" | "leaf" | "folded" | "small";
@@ -23,9 +23,9 @@ export const FAILED = 8;
 export interface GraphView {
   title: string;
   subtitle: string;
-  /** Model class, ops and bytes, parameters…, for the header: what, how much. */
+  /** (name, value) pairs for the header: ops, bytes, parameters… */
   facts: [string, string][];
-  /** What ended the trace early; "" if nothing did. */
+  /** The error that ended the trace early; "" if there was none. */
   error: string;
   nodes: NodeColumns;
   groups: GroupColumns;
@@ -33,19 +33,19 @@ export interface GraphView {
   edges: EdgeColumns;
   measures: Measure[];
   comparison: Comparison | null;
-  /** Whether loops are better rolled up at first. */
+  /** Whether loops should be rolled up initially. */
   is_rolled: boolean;
   kind: string;
-  /** What its nodes are, in words: those of a run are tensors. */
+  /** What its nodes are called: "ops", or "tensors" for a run. */
   noun: string;
 }
 
-/** One entry for each op and each source that is drawn. Parents stand first, the nodes of a group together. */
+/** One entry for each drawn op and source. Parents come before children, nodes of a group are contiguous. */
 export interface NodeColumns {
-  /** Row in the trace, by which details are asked for; -1 for an op that failed, or that another trace has. */
+  /** Row in the trace, used to request details; -1 for an op that failed or is only in the other trace of a diff. */
   row: number[];
   label: string[];
-  /** What the box says below its name. */
+  /** Lines of text below the name. */
   lines: string[][];
   kind: Kind[];
   form: Form[];
@@ -54,129 +54,129 @@ export interface NodeColumns {
   group: number[];
   function: string[];
   site: string[];
-  /** The first of the nodes that the same call of a function made: all results of a split have one. */
+  /** The first node of the same function call: all results of a split share one. */
   event: number[];
-  /** The node that stands for all its passes: the first of them. */
+  /** The node that represents all its passes: the first of them. */
   rolled: number[];
-  /** Number of the pass, from 1. */
+  /** The pass, from 1. */
   pass_: number[];
-  /** Node → its lines where it stands for all its passes, if they are others. */
+  /** Node → its lines when it represents all its passes, if they differ from `lines`. */
   rolled_lines: Record<number, string[]>;
-  /** What the model returned: the place in the returned structure, "" for a bare tensor, and the node. */
+  /** Outputs of the model: the path in the returned structure, "" for a bare tensor, and the node. */
   outputs: [string, number][];
 }
 
-/** One entry for each module call that can be a frame or be folded into a box; 0 is the whole picture. */
+/** One entry for each module call that can be a frame or a folded box; 0 is the whole picture. */
 export interface GroupColumns {
   parent: number[];
-  /** Address, and pass where the module ran several times. */
+  /** Address, and pass if the module ran several times. */
   label: string[];
   /** Address without the pass. */
   rolled_label: string[];
   class_name: string[];
-  /** Shapes and bytes of what it returned. */
+  /** Shapes and bytes of its outputs. */
   size: string[];
-  /** How many it has, in words; "" for none. */
+  /** Number of parameters as text; "" for none. */
   parameters: string[];
   kind: Kind[];
   flags: number[];
-  /** How many module calls are around its own; -1 for the world outside all modules. */
+  /** Nesting depth in module calls; -1 for code outside all modules. */
   depth: number[];
-  /** The first of its nodes. */
+  /** Its first node. */
   first: number[];
-  /** The node behind its last one. */
+  /** The node after its last one. */
   end: number[];
   n_ops: number[];
-  /** The group that stands for all runs of the module in a loop: the first of them. */
+  /** The group that represents all passes of the module in a loop: the first of them. */
   rolled: number[];
-  /** Number among those runs, from 1. */
+  /** The pass, from 1. */
   pass_: number[];
   /** The run of identical blocks it belongs to; -1 for none. */
   run: number[];
-  /** Its place in that run, from 0. */
+  /** Its index in that run, from 0. */
   place: number[];
-  /** Number of the module call in the trace. */
+  /** Index of the module call in the trace. */
   call: number[];
 }
 
-/** Identical blocks, one after the other: `h.0` to `h.23`. Nodes and groups of one correspond by their order. */
+/** Consecutive identical blocks, such as `h.0` to `h.23`. Their nodes and groups correspond by order. */
 export interface BlockRun {
   groups: number[];
   /** `h.0 … 23`. */
   label: string;
 }
 
-/** One entry for each tensor that goes from a node to another, and each argument as which it does. */
+/** One entry for each tensor from one node to another, and each argument it is passed as. */
 export interface EdgeColumns {
   parent: number[];
   child: number[];
-  /** Position or keyword, where it matters. */
+  /** Position or keyword, where the order of arguments matters. */
   argument: string[];
-  /** Numbers of the edges where the branch of a conditional leaves the path to the output. */
+  /** Indices of the edges where the branch of a conditional leaves the path to the output. */
   begins: number[];
 }
 
-/** A number for every node, by which the picture can be coloured. */
+/** A number for every node, to color the picture by. */
 export interface Measure {
   /** `seconds`, `std`, `grad_norm`… */
   name: string;
   title: string;
   unit: string;
-  /** What a folded group shows: the sum over its nodes, or the largest. */
+  /** How a folded group combines its nodes: their sum, or the largest. */
   total: Total;
   scale: Scale;
   values: (number | null)[];
 }
 
-/** What differs from another trace, by node. */
+/** Differences from another trace, by node. */
 export interface Comparison {
   mark: Mark[];
-  /** How far the values are apart, from 0 (not at all) to 4. */
+  /** Strength of the difference of values, from 0 (equal) to 4. */
   shade: number[];
-  /** The same in words. */
+  /** The difference as text. */
   amount: string[];
-  /** The same as a number to sort by. */
+  /** The difference as a number to sort by. */
   order: number[];
 }
 
-/** What is open, and what is drawn once for many. */
+/** Which groups are open, and which repetitions are drawn once. */
 export interface Fold {
   open: number[];
   rolled: boolean;
   apart: number[];
 }
 
-/** All that is to be drawn; boxes stand parents first, those of one frame next to each other. */
+/** Everything to draw. Boxes are ordered parents first, with those of one frame next to each other. */
 export interface Picture {
   title: string;
   subtitle: string;
   boxes: Box[];
   frames: Frame[];
   edges: Edge[];
-  /** Boxes that are only there for orientation. */
+  /** Boxes to draw faded. */
   faint: number[];
 }
 
-/** One op, one source, one folded group, or a stand-in for what is drawn elsewhere. */
+/** One op, one source, one folded group, or a stand-in for boxes drawn elsewhere. */
 export interface Box {
-  /** The same whatever else is open: "n12" for a node, "g3" for a group, "s…" for a stand-in. */
+  /** Independent of what is folded: "n12" for a node, "g3" for a group, "s…" for a stand-in. */
   key: string;
-  /** The first of them is its name. */
+  /** Lines of text; the first is its name. */
   lines: string[];
   kind: Kind;
   form: Form;
   frame: number;
-  /** Number among the nodes of the graph; -1 for none. */
+  /** Index of the node in the graph; -1 for none. */
   node: number;
-  /** Number of the group that is folded into it; -1 for none. */
+  /** Index of the group that is folded into it; -1 for none. */
   group: number;
   flags: number;
-  /** How many identical blocks it stands for. */
+  /** Number of identical blocks it stands for. */
   stack: number;
-  /** Of a stand-in: the keys of the boxes that it stands for. */
+  /** For a stand-in, the keys of the boxes that it stands for. */
   stands_for: string[];
   mark: Mark;
-  /** How far its values are apart from those of another trace, from 0 to 4. */
+  /** Strength of the difference of its values from another trace, from 0 to 4. */
   shade: number;
 }
 
@@ -188,56 +188,56 @@ export interface Frame {
   group: number;
   stack: number;
   flags: number;
-  /** Whether all in it is new, or gone. */
+  /** The common mark if everything in it is new or gone. */
   mark: Mark;
 }
 
-/** From a box to another one; the label tells the argument and, where it repeats, how often. */
+/** An edge from one box to another; the label shows the argument and how often it repeats. */
 export interface Edge {
   parent: number;
   child: number;
   label: string;
 }
 
-/** All that is known of one op or source. */
+/** The details of one op or source. */
 export interface Detail {
   row: number;
   label: string;
   site: string;
   kind: string;
   function: string;
-  /** What, how much. */
+  /** (name, value). */
   facts: [string, string][];
   arguments: Argument[];
   source: Source | null;
-  /** File, line, function; the innermost first. */
+  /** (file, line, function), innermost first. */
   stack: [string, number, string][];
-  /** The tests that it decided, and the arms in which it ran. */
+  /** The tests that it decided, and the branches in which it ran. */
   tests: string[];
   parameters: ParameterPicture[];
   value: ValuePicture | null;
-  /** Why there is no value. */
+  /** Why the value is missing; empty if it is there. */
   missing: string;
   grad: ValuePicture | null;
 }
 
 /** One argument of a call. */
 export interface Argument {
-  /** Its position, its keyword, or both with its place in a list: `0`, `dim`, `0.2`. */
+  /** Its position or keyword, with its index if it is part of a list: `0`, `dim`, `0.2`. */
   name: string;
   text: string;
-  /** The row of the tensor, if it is one. */
+  /** The row of the tensor; None for other arguments. */
   row: number | null;
 }
 
-/** A line of the user's code with its surroundings. */
+/** A line of the user's code with the lines around it. */
 export interface Source {
   file: string;
   function: string;
   line: number;
-  /** The line number of the first of `text`. */
+  /** The line number of the first line of `text`. */
   first: number;
-  /** Empty where the file is not at hand any more. */
+  /** Empty if the file is no longer available. */
   text: string[];
 }
 
@@ -249,137 +249,137 @@ export interface ParameterPicture {
   grad: ValuePicture | null;
 }
 
-/** What can be seen of a value at a glance. */
+/** Statistics, histogram and image of a value. */
 export interface ValuePicture {
   shape: number[];
   dtype: string;
-  /** mean, std, min, max and norm of the finite elements, the share of zeros, the numbers of NaN and Inf. */
+  /** Mean, std, min, max and norm of the finite elements, the share of zeros, the numbers of NaN and Inf. */
   statistics: ([string, number | null])[];
   histogram: Histogram | null;
   image: Image | null;
-  /** The whole value, if it is small; else how it was looked at, or why it could not be. */
+  /** The whole value if it is small; else how it was sampled or converted, or why it could not be read. */
   text: string;
 }
 
-/** How often values lie where, in equal steps from `low` to `high`; the outermost bins also hold what lies beyond. */
+/** Counts in bins of equal width from `low` to `high`. The outermost bins include outliers. */
 export interface Histogram {
   low: number;
   high: number;
   counts: number[];
 }
 
-/** Values as grey levels, row by row. */
+/** Values as gray levels, row by row. */
 export interface Image {
   kind: "line" | "matrix" | "tiles";
-  /** Pixels from top to bottom, tiles that stand below each other included. */
+  /** Height in pixels, over all rows of tiles. */
   rows: number;
   columns: number;
-  /** Pixels of one tile from top to bottom; as many as `rows` where there is one. */
+  /** Height of one tile in pixels; equal to `rows` if there is one tile. */
   tile_rows: number;
   tile_columns: number;
-  /** Tiles that are filled, from the left and row by row; pixels behind the last one mean nothing. */
+  /** Number of filled tiles, from the left and row by row. Pixels after the last one are padding. */
   n_tiles: number;
   low: number;
   high: number;
-  /** Base64 of a byte for each pixel: 0 is `low` or less, 254 is `high` or more, 255 is not finite. */
+  /** Base64 of one byte per pixel: 0 is `low` or less, 254 is `high` or more, 255 is not finite. */
   data: string;
-  /** What is shown of the value. */
+  /** Which part of the value is shown. */
   caption: string;
-  /** The dimensions of the value that count its tiles, its rows and its columns; -1 for none. */
+  /** The dimensions of the value for tiles, rows and columns; -1 for none. */
   axes: [number, number, number];
-  /** Where the first pixel stands in the value. */
+  /** The index of the first pixel in the value. */
   first: number[];
-  /** What the tiles are: "channel", "head"…; "" where the value has none. */
+  /** What a tile is: "channel", "head"…; "" if the value has no tiles. */
   tile_word: string;
-  /** How many of them the value has, shown or not. */
+  /** Number of tiles of the value, shown or not. */
   n_all: number;
-  /** The `low` and `high` of each tile, where each has its own; else none. */
+  /** The `low` and `high` of each tile, if each has its own; else empty. */
   ranges: [number, number][];
 }
 
-/** One entry in the list of a folder. */
+/** One entry of the viewer's list. */
 export interface RunItem {
-  /** Short, the same at every start, and safe in an address. */
+  /** Short, stable across restarts, and safe in a URL. */
   id: string;
   name: string;
   path: string;
   kind: RunKind;
-  /** `unknown` where another machine may be writing it. */
+  /** `unknown` if another machine may be writing it. */
   state: RunState;
   n_steps: number;
   last_step: number | null;
   n_tensors: number;
-  /** Kinds of steps, in the order they first were. */
+  /** Kinds of steps, in order of first occurrence. */
   kinds: string[];
-  /** What is damaged, or why it could not be opened. */
+  /** Damage, or why it could not be opened. */
   problems: string[];
-  /** The ranks that wrote; all else here is about the first of them, or the one that was asked for. */
+  /** The ranks that wrote; other fields describe the first of them, or the requested one. */
   ranks: number[];
-  /** Of a collection, or a saved result; none of all else, and of what could not be opened. */
+  /** Details of a collection or a saved result; None for runs and traces, and if it could not be opened. */
   page: PageItem | null;
 }
 
-/** What the list says of a collection, or of a saved result. */
+/** One entry of the list: a collection or a saved result. */
 export interface PageItem {
-  /** The tab it stands on; what has no topic stands with the neurons. */
+  /** The tab that lists it; entries without a topic are listed with the neurons. */
   topic: Topic;
-  /** The class of the result; "Activations" for a collection. */
+  /** Class of the result; "Activations" for a collection. */
   type: string;
   title: string;
-  /** When, in seconds since 1970; 0 where that is not known. */
+  /** Creation time in seconds since 1970; 0 if unknown. */
   made: number;
   n_rows: number;
   n_units: number;
-  /** Of a collection; none for all else. */
+  /** Sites of a collection; empty for other entries. */
   sites: SiteItem[];
-  /** Changes when something else lies there, or more of it. */
+  /** Changes when the content changes or grows. */
   edition: string;
 }
 
 /** One site of a collection. */
 export interface SiteItem {
   site: string;
-  /** How many units it has. */
+  /** Number of units. */
   width: number;
-  /** The largest number that one of them has; one less than the width, unless only some were kept. */
+  /** Largest unit number; the width minus 1, unless only some units were collected. */
   last: number;
 }
 
-/** All that is known of a run before any statistics or values are read. */
+/** Everything about a run except statistics and values. */
 export interface RunView {
   item: RunItem;
-  /** The recorded steps in order. */
+  /** The recorded steps, in order. */
   steps: number[];
   kinds: string[];
   /** By step, its kind: an index into `kinds`. */
   kind_of: number[];
   structures: StructureView[];
-  /** By step, its dependency graph: an index into `structures`; -1 where it is not known. */
+  /** By step, its dependency graph: an index into `structures`; -1 if unknown. */
   structure_of: number[];
-  /** The steps with which a resumed session began. */
+  /** The first step of each resumed session. */
   sessions: number[];
   rows: RowView[];
   /** The columns of every matrix. */
   statistics: string[];
-  /** Changes when rows or statistics were added: matrices got before that are shorter. */
+  /** Changes when rows or statistics are added; matrices fetched before are smaller. */
   digest: string;
-  /** Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added. */
+  /** Changes when existing steps may have changed: the run was resumed or recorded again, or rows were added. */
   edition: string;
   iterations: number[];
-  /** The losses with gradients of their own, `grad/<loss>`; in old runs a number may be a step of the optimizer. */
+  /** Losses with separate gradients, `grad/<loss>`; in old runs a number may be an optimizer step. */
   losses: string[];
   scalars: string[];
-  /** The first and the last step of which a number was logged; empty where none was. */
+  /** The first and last step with logged scalars; empty if there are none. */
   logged: number[];
-  /** The newest ones, in the order they were noted. */
+  /** The newest notes, in order. */
   notes: NoteView[];
   n_notes: number;
-  /** What is known of samples, at some step: text, label… */
+  /** Fields of samples at any step: text, label… */
   sample_fields: string[];
   config: Record<string, unknown>;
   environment: Record<string, unknown>;
   problems: string[];
-  /** What could not be written. */
+  /** Data that could not be written. */
   lost: LostView[];
 }
 
@@ -392,30 +392,30 @@ export interface StructureView {
   kinds: string[];
 }
 
-/** One tensor and what of it was recorded: one row of every matrix of statistics. */
+/** One recorded row: a tensor, or its gradient or update; one row of every matrix of statistics. */
 export interface RowView {
-  /** The viewer's own number, the same over all steps and schemas, also while the run grows. */
+  /** The viewer's number, the same over all steps and schemas, also while the run grows. */
   row: number;
   /** Without its pass: the same for all passes of a tensor. */
   site: string;
   /** "value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"… */
   of: string;
-  /** From 1; 0 where steps have none. */
+  /** From 1; 0 if steps have no iterations. */
   iteration: number;
   /** Within its iteration, from 1. */
   pass_: number;
-  /** The most passes that a step of the run has of the tensor, over all iterations. */
+  /** The largest number of passes of the tensor in any step, over all iterations. */
   n_passes: number;
-  /** "input", "target", "loss", "parameter", "buffer", "value"; or whatever the writer said. */
+  /** "input", "target", "loss", "parameter", "buffer", "value"; or any role given by the user. */
   role: string;
-  /** The node of the dependency graph it was given to; "" for one of its own. */
+  /** The node of the dependency graph given by the user; "" for its own node. */
   node: string;
   part: string;
-  /** Further names of the same tensor, without passes. */
+  /** Other names of the same tensor, without passes. */
   names: string[];
 }
 
-/** Something that was said during a run. */
+/** A note logged during a run. */
 export interface NoteView {
   step: number | null;
   /** Seconds since 1970. */
@@ -425,7 +425,7 @@ export interface NoteView {
   about: Record<string, unknown>;
 }
 
-/** Something that could not be written, and why. */
+/** Data that could not be written, and why. */
 export interface LostView {
   what: string;
   steps: number[];
@@ -435,47 +435,47 @@ export interface LostView {
 
 /** The dependency graph of one structure. */
 export interface RunGraph {
-  /** Its hash; "" where nothing is known but the tensors. */
+  /** Hash of the structure; "" if only the tensors are known. */
   structure: string;
-  /** `row` of its nodes is an index into `nodes`; groups are modules. */
+  /** The view; `row` of a node is an index into `nodes`; groups are modules. */
   view: GraphView;
   nodes: NodeRows[];
-  /** By group, the node that is the result of its module; -1 for none. */
+  /** By group, the node that its module returns; -1 for none. */
   group_node: number[];
   /** Edges that carry no gradient. */
   no_gradient: number[];
-  /** Edges that were drawn by hand. */
+  /** Edges added by the user. */
   manual: number[];
-  /** Links that lead back to an earlier node, as can be where a node holds several tensors: parent, child. */
+  /** (parent, child) links back to an earlier node, which occur if a node has several tensors. */
   loops: [number, number][];
-  /** Nodes that are hidden on the user's own request. */
+  /** Number of nodes hidden by the user. */
   n_hidden: number;
   /** Why there are no links; "" if there are. */
   why_missing: string;
 }
 
-/** What was recorded of one node of the graph. */
+/** The recorded data of one node of the graph. */
 export interface NodeRows {
   name: string;
-  /** The same without iteration and pass: `node` of its rows, or their site where that is empty. */
+  /** The name without iteration and pass: `node` of its rows, or their site if that is empty. */
   node: string;
-  /** From 1; 0 where it has none, or where its tensors are of several. */
+  /** Iteration from 1; 0 if it has none, or its tensors have several. */
   iteration: number;
-  /** Within its iteration, from 1; 0 where its tensors are of several. */
+  /** Pass within the iteration, from 1; 0 if its tensors have several. */
   pass_: number;
   role: string;
-  /** Every name of its tensors. */
+  /** All names of its tensors. */
   sites: string[];
   /** The viewer's rows of its tensors: values, gradients, updates; the main tensor first. */
   rows: number[];
-  /** The parts its tensors play in it; empty where there is but one. */
+  /** The parts of its tensors; empty if there is only one. */
   parts: string[];
 }
 
 /** The kept samples of one step. */
 export interface SamplesView {
   step: number;
-  /** Also counted where nothing is known of them, or they are too many to be listed. */
+  /** Number of kept samples, also if nothing is known about them or they are too many to list. */
   n_kept: number;
   fields: string[];
   items: SampleItem[];
@@ -485,32 +485,32 @@ export interface SamplesView {
 
 /** One sample. */
 export interface SampleItem {
-  /** Its place among the kept ones. */
+  /** Index among the kept samples. */
   number: number;
   id: string;
-  /** Its category; "" where it is not known. */
+  /** Class label; "" if unknown. */
   label: string;
-  /** Its text; that of its tokens where no other was given. */
+  /** The text; joined tokens if no text was given. */
   text: string;
   tokens: string[];
   image: SampleImage | null;
-  /** Further fields: name, what it says. */
+  /** Other fields: (name, text). */
   others: [string, string][];
 }
 
-/** A sample's picture. */
+/** The image of a sample. */
 export interface SampleImage {
   rows: number;
   columns: number;
-  /** 1 for grey, 3 for red, green and blue, 4 with opacity. */
+  /** 1 for grayscale, 3 for RGB, 4 for RGBA. */
   n_channels: number;
-  /** Base64 of a byte for each pixel and channel, row by row, channels last; low is 0 and high is 255. */
+  /** Base64, one byte per pixel and channel, row by row, channels last; 0 is `low` and 255 is `high`. */
   data: string;
   low: number;
   high: number;
 }
 
-/** One row of the matrix of a step, with all that is known of it. */
+/** One row at one step, with everything known about it. */
 export interface TensorView {
   row: number;
   /** Without its pass. */
@@ -520,94 +520,94 @@ export interface TensorView {
   /** Within its iteration, from 1. */
   pass_: number;
   step: number;
-  /** Of the step. */
+  /** Kind of the step. */
   kind: string;
   role: string;
   node: string;
   part: string;
   names: string[];
   statistics: StatisticView[];
-  /** Where one differs by powers of ten. */
+  /** A sibling that differs by a factor of 100 or more. */
   sibling: Sibling | null;
-  /** Units that are zero for the whole batch; None where units were not recorded. */
+  /** Number of units that are zero for the whole batch; None if units were not recorded. */
   dead_units: number | null;
-  /** Of at most 1,024 values of the whole tensor, as it was recorded. */
+  /** Histogram of up to 1,024 recorded values of the whole tensor. */
   histogram: Histogram | null;
-  /** Of the kept value; "" if none was kept. */
+  /** Dtype of the kept value; "" if none was kept. */
   dtype: string;
-  /** Of the kept value. */
+  /** Shape of the kept value. */
   shape: number[];
-  /** How many samples its first dimension counts; 0 where it counts none. */
+  /** Size of the first dimension if it is the samples, else 0. */
   n_samples: number;
   /** The chosen sample. */
   sample: SampleItem | null;
-  /** Whether the picture is of deviations from the mean over the batch, in standard deviations. */
-  is_normalised: boolean;
+  /** Whether the picture shows z-scores over the batch. */
+  is_normalized: boolean;
   picture: ValuePicture | null;
   tokens: TokenValues | null;
   beside: Beside[];
   units: TableView | null;
   samples: TableView | null;
-  /** What has to be known of its units: why they are not known, or that an older version guessed them; else "". */
+  /** Why units are unknown, or that an older version guessed them; else "". */
   about_units: string;
   /** Why there is no picture; "" if there is one. */
   why_missing: string;
 }
 
-/** One statistic at one step, and how far it is from what is usual. */
+/** One statistic at one step, with its z-scores. */
 export interface StatisticView {
   name: string;
-  /** None where there is none, or it is not finite. */
+  /** None if there is none, or it is not finite. */
   value: number | null;
-  /** "nan", "inf" or "-inf" where that is the value; "" of a number, and where such tensors have no such statistic. */
+  /** "nan", "inf" or "-inf" if that is the value; "" for a number, and for statistics the tensor cannot have. */
   word: string;
-  /** Robust z-score among this tensor's own last steps of the same kind; None where there are too few. */
+  /** Robust z-score among recent steps of this tensor of the same kind; None if there are too few. */
   z_history: number | null;
-  /** Robust z-score among the tensors of the same role at this step; None where there are too few. */
+  /** Robust z-score among tensors of the same role at this step; None if there are too few. */
   z_step: number | null;
-  /** How many earlier steps it was compared with. */
+  /** Number of earlier steps compared with. */
   n_history: number;
-  /** How many other tensors it was compared with. */
+  /** Number of other tensors compared with. */
   n_step: number;
 }
 
-/** A tensor that should be alike and is not: the same name in the module next door, or the next block. */
+/** A tensor of the same name in a sibling module or another block, with a very different magnitude. */
 export interface Sibling {
   row: number;
   site: string;
-  /** How many such tensors there are; of several this is the one in the middle. */
+  /** Number of siblings; of several this is the median. */
   n: number;
-  /** How many times the size of its values the own ones have; 0 where those are all zero. */
+  /** Magnitude of this tensor divided by that of the sibling; 0 if this tensor is all zero. */
   ratio: number;
 }
 
-/** What the tensor holds for each token of the chosen sample. */
+/** The values of a tensor per token of the chosen sample. */
 export interface TokenValues {
   tokens: string[];
   measures: string[];
-  /** By measure, by token. */
+  /** (measure, token). */
   values: ((number | null)[])[];
-  /** Whether the last two dimensions both count tokens: which of them looks at which. */
+  /** Whether the last two dimensions are both tokens, as in attention weights. */
   is_square: boolean;
 }
 
-/** Another tensor of the same sample that belongs beside it: the target, the output of the model. */
+/** A companion of a tensor for the same sample: the target, or the model's output. */
 export interface Beside {
   row: number;
   site: string;
   role: string;
   shape: number[];
-  /** Its elements, if they are few; else how many there are. */
+  /** Its elements, if they are few; else their number. */
   text: string;
-  /** Of an output: how it compares with the target, in words; "" where that cannot be said. */
+  /** For an output: how it compares with the target; "" if unknown. */
   verdict: string;
 }
 
-/** A table that is fetched apart: one line for each unit or each sample. */
+/** A table that is fetched separately: one row per unit or sample. */
 export interface TableView {
   columns: string[];
   n_rows: number;
-  /** Whether it is of the whole batch, or only of the samples whose values were kept. */
+  /** Whether it covers the whole batch, or only the kept samples. */
   source: TableSource;
 }
 
@@ -621,67 +621,67 @@ export interface NetworkView {
   why_missing: string;
 }
 
-/** One module; those inside it follow. */
+/** One module; its children follow. */
 export interface ModuleRow {
   /** "." is the model itself. */
   address: string;
   /** The last part of the address. */
   name: string;
   class_name: string;
-  /** The row around it; -1 for none. */
+  /** Row of the parent; -1 for none. */
   parent: number;
   depth: number;
-  /** With all that is inside it; a shared parameter counts where it is first met. */
+  /** Including children; a shared parameter counts at its first module. */
   n_parameters: number;
   n_trainable: number;
   bytes: number;
   n_buffers: number;
-  /** Without what is inside it. */
+  /** Without children. */
   own_parameters: number;
   own_trainable: number;
   own_bytes: number;
-  /** The viewer's rows of its own parameters and buffers, their values. */
+  /** The viewer's rows of its own parameters and buffers. */
   rows: number[];
 }
 
-/** One number that sums up a tensor at a step, and how it is read. */
+/** One number that summarizes a tensor at a step, with how to display and compare it. */
 export interface Statistic {
   name: string;
-  /** As labels show it. */
+  /** The name shown in labels. */
   title: string;
-  /** What it is, as a phrase without a verb. */
+  /** A short definition, as a noun phrase. */
   about: string;
-  /** What records it: the level "core" or "full", the option `spectral_norm=True`; "group": units or samples only. */
+  /** What records it: the level "core" or "full", or `spectral_norm=True`; "group": only per unit or per sample. */
   tier: StatisticTier;
-  /** What it is measured in: the tensor's own unit, a number of elements, a share of 1, or 0 and 1. */
+  /** Unit of measurement: that of the tensor, a number of elements, a fraction of 1, or a flag (0 or 1). */
   unit: StatisticUnit;
-  /** Whether it spans powers of ten, so that axes are logarithmic and z-scores are those of its logarithm. */
+  /** The scale of axes; "log" if it spans orders of magnitude, so that z-scores use its logarithm, too. */
   scale: StatisticScale;
   /** Whether it can be negative. */
   is_signed: boolean;
-  /** Whether it can be compared with that of another tensor: not if it depends on the number of elements. */
+  /** Whether it can be compared between tensors; not if it depends on the number of elements. */
   is_comparable: boolean;
-  /** Whether it can be compared with that of the same tensor at earlier steps. */
+  /** Whether it can be compared with earlier steps of the same tensor. */
   is_tracked: boolean;
-  /** Whether it tells how large the values are; the first one recorded is the one a page shows at first. */
+  /** Whether it measures the magnitude of the values; pages show the first recorded one by default. */
   is_size: boolean;
-  /** Whether anything above 0 is a fault. */
+  /** Whether any value above 0 is a problem. */
   is_fault: boolean;
-  /** Whether it is read by itself, or as one of the quantiles, or as a piece of the histogram. */
+  /** Whether it is a number of its own, one of the quantiles, or a part of the histogram. */
   part: StatisticPart;
-  /** Which tensors have none, so that NaN of finite elements is no fault: "a tensor that …"; "" if all have it. */
+  /** Tensors without this statistic ("a tensor that …"), for which NaN is no problem; "" if all tensors have it. */
   undefined: string;
 }
 
-/** From this z-score on, a number stands out. */
+/** Numbers with at least this z-score are outliers. */
 export const FAR = 5;
-/** Larger z-scores are cut off. */
+/** Z-scores are clipped to this. */
 export const LARGEST = 99;
-/** The most elements of a tensor that quantiles and histogram are taken of. */
+/** Maximum number of elements that quantiles and histogram sample from a tensor. */
 export const N_SAMPLED = 1024;
-/** What holds of a statistic that is not in the table. */
+/** Defaults, also used for a statistic that is not in the table. */
 export const UNKNOWN: Statistic = { name: "", title: "", about: "", tier: "core", unit: "value", scale: "linear", is_signed: true, is_comparable: false, is_tracked: true, is_size: false, is_fault: false, part: "number", undefined: "" };
-/** All statistics, in the order in which they are shown. */
+/** All statistics, in display order. */
 export const STATISTICS: readonly Statistic[] = [
   { ...UNKNOWN, name: "mean", title: "mean", about: "mean over all elements" },
   { ...UNKNOWN, name: "abs_mean", title: "abs mean", about: "mean of the magnitudes", scale: "log", is_signed: false, is_comparable: true, is_size: true },

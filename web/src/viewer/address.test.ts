@@ -1,3 +1,5 @@
+// Tests of address.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromHash, makeBudget, toHash } from "./address";

@@ -1,7 +1,8 @@
-// What was asked for as the part of the address behind `#`, so that a reload or a sent link shows the same.
+// The state of the viewer as the URL fragment, so that a reload or a shared link shows the same view.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { INITIAL, ORDER, TABS, type State, type Tab, type Wish } from "./state";
+import { INITIAL, ORDER, type State, type Selector } from "./state";
+import { TAB_IDS } from "./tabs";
 
 const KEPT = "~";
 /** What panels keep under these names is a place to go back to: a collection or a result, and a unit. */
@@ -9,48 +10,48 @@ const [PAGES, UNIT] = [["neurons", "language"], "unit"];
 
 /** What differs from the first look, as text; "" if nothing does. */
 export function toHash(state: State): string {
-  const said: [string, string][] = [];
-  const say = (name: string, value: string, usual = ""): void => void (value !== usual && said.push([name, value]));
-  say("tab", state.tab, INITIAL.tab);
-  say("runs", state.runs.join(","));
-  say("run", state.active, state.runs[0] ?? "");
-  say("node", state.node ?? "");
-  say("part", state.part);
-  say("of", state.of, INITIAL.of);
-  say("iteration", `${state.iteration}`, `${INITIAL.iteration}`);
-  say("pass", `${state.pass}`, `${INITIAL.pass}`);
-  say("kind", state.kind ?? "");
-  say("step", `${state.step ?? ""}`);
-  say("sample", `${state.sample ?? ""}`);
-  say("statistic", state.statistic);
-  say("since", `${state.since ?? ""}`);
-  say("order", state.order.join(","), ORDER.join(","));
-  for (const name of Object.keys(state.kept).sort()) say(KEPT + name, state.kept[name]);
-  return said.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%2F", "/")}`).join("&");
+  const params: [string, string][] = [];
+  const add = (name: string, value: string, usual = ""): void => void (value !== usual && params.push([name, value]));
+  add("tab", state.tab, INITIAL.tab);
+  add("runs", state.runs.join(","));
+  add("run", state.active, state.runs[0] ?? "");
+  add("node", state.node ?? "");
+  add("part", state.part);
+  add("of", state.of, INITIAL.of);
+  add("iteration", `${state.iteration}`, `${INITIAL.iteration}`);
+  add("pass", `${state.pass}`, `${INITIAL.pass}`);
+  add("kind", state.kind ?? "");
+  add("step", `${state.step ?? ""}`);
+  add("sample", `${state.sample ?? ""}`);
+  add("statistic", state.statistic);
+  add("since", `${state.since ?? ""}`);
+  add("order", state.order.join(","), ORDER.join(","));
+  for (const name of Object.keys(state.kept).sort()) add(KEPT + name, state.kept[name]);
+  return params.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%2F", "/")}`).join("&");
 }
 
 /** The state behind such a text; what it does not say, or says badly, is as at first. */
 export function fromHash(hash: string): State {
-  const said = new URLSearchParams(hash.replace(/^#/, ""));
-  const number = (name: string): number | null => (/^\d+$/.test(said.get(name) ?? "") ? Number(said.get(name)) : null);
-  const runs = (said.get("runs") ?? "").split(",").filter(Boolean);
-  const active = said.get("run") ?? runs[0] ?? "";
-  const order = (said.get("order") ?? "").split(",") as Wish[];
-  const kept = [...said].filter(([name]) => name.startsWith(KEPT)).map(([name, text]) => [name.slice(KEPT.length), text]);
+  const params = new URLSearchParams(hash.replace(/^#/, ""));
+  const number = (name: string): number | null => (/^\d+$/.test(params.get(name) ?? "") ? Number(params.get(name)) : null);
+  const runs = (params.get("runs") ?? "").split(",").filter(Boolean);
+  const active = params.get("run") ?? runs[0] ?? "";
+  const order = (params.get("order") ?? "").split(",") as Selector[];
+  const kept = [...params].filter(([name]) => name.startsWith(KEPT)).map(([name, text]) => [name.slice(KEPT.length), text]);
   return {
     ...INITIAL,
-    tab: TABS.find((tab) => tab === said.get("tab")) ?? INITIAL.tab,
+    tab: TAB_IDS.find((tab) => tab === params.get("tab")) ?? INITIAL.tab,
     runs: active && !runs.includes(active) ? [...runs, active] : runs,
     active,
-    node: said.get("node") || null,
-    part: said.get("part") ?? "",
-    of: said.get("of") || INITIAL.of,
+    node: params.get("node") || null,
+    part: params.get("part") ?? "",
+    of: params.get("of") || INITIAL.of,
     iteration: number("iteration") ?? INITIAL.iteration,
     pass: number("pass") ?? INITIAL.pass,
-    kind: said.get("kind") || null,
+    kind: params.get("kind") || null,
     step: number("step"),
     sample: number("sample"),
-    statistic: said.get("statistic") ?? "",
+    statistic: params.get("statistic") ?? "",
     since: number("since"),
     order: [...order].sort().join() === [...ORDER].sort().join() ? order : ORDER,
     kept: Object.fromEntries(kept),
@@ -58,12 +59,12 @@ export function fromHash(hash: string): State {
 }
 
 /** A change after which the way back is worth an entry in the browser's history. */
-function isPlace(before: State, now: State): boolean {
+function isNewPlace(before: State, now: State): boolean {
   const place = ({ tab, active, node, kept }: State): (string | null | undefined)[] => [tab, active, node, ...PAGES.map((name) => kept[name]), kept[UNIT]];
   return place(before).join("\n") !== place(now).join("\n");
 }
 
-/** Browsers allow only so many changes of the address in a while: at once so many, then so many a second. */
+/** Rate limit for URL changes, as browsers enforce one: burst, then changes per second. */
 const [MOST, A_SECOND] = [20, 2];
 /** Milliseconds within which the next node belongs to the same walk. */
 const WALK = 700;
@@ -81,7 +82,7 @@ export function makeBudget(now: () => number): () => number {
   };
 }
 
-/** Write the state into the address, and hear of addresses that the reader types or goes back to. */
+/** Write the state to the URL, and follow URLs that the user enters or goes back to. */
 export function useAddress(state: State, onGo: (state: State) => void): void {
   const written = useRef(state);
   const pushed = useRef(-Infinity);
@@ -98,9 +99,9 @@ export function useAddress(state: State, onGo: (state: State) => void): void {
         return;
       }
       const to = hash ? `#${hash}` : location.pathname + location.search;
-      const isNew = isPlace(written.current, state);
+      const isNew = isNewPlace(written.current, state);
       // A walk from node to node, or from unit to unit, is one place to go back to, not thirty.
-      const isWalk = !isPlace({ ...written.current, node: state.node, kept: { ...written.current.kept, [UNIT]: state.kept[UNIT] } }, state) && performance.now() - pushed.current < WALK;
+      const isWalk = !isNewPlace({ ...written.current, node: state.node, kept: { ...written.current.kept, [UNIT]: state.kept[UNIT] } }, state) && performance.now() - pushed.current < WALK;
       if (isNew) pushed.current = performance.now();
       if (isNew && !isWalk) history.pushState(null, "", to);
       else history.replaceState(null, "", to);
@@ -118,8 +119,3 @@ export function useAddress(state: State, onGo: (state: State) => void): void {
     return () => removeEventListener("popstate", go);
   }, []);
 }
-
-/** How the tabs are called. */
-export const TAB_NAMES: Readonly<Record<Tab, string>> = {
-  tensors: "Tensors", ops: "Ops", curves: "Curves", overview: "Overview", network: "Network", notes: "Notes", neurons: "Neurons", language: "Language",
-};

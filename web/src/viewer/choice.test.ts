@@ -1,6 +1,8 @@
+// Tests of choice.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choose, counterpart, nearest, offerOf, passesSaid, passSaid, selectingRow, siteOf, stepped } from "./choice";
+import { choose, counterpart, nearest, optionsOf, describePasses, describePass, selectRow, siteOf, stepBy } from "./choice";
 import type { RowView, RunView } from "../lib/wire";
 import { exampleRun } from "./example";
 import { INITIAL, reduce, type Action, type State } from "./state";
@@ -47,14 +49,14 @@ test("the gradient is shown where there is one, the value elsewhere, and the gra
     return row && [row.site, row.of, row.iteration];
   };
   assert.deepEqual(shown(grad), ["blocks.1", "grad/aux", 2]);
-  assert.deepEqual(offerOf(run).iterations, [1, 2, 3]);
+  assert.deepEqual(optionsOf(run).iterations, [1, 2, 3]);
   assert.deepEqual(shown(reduce(grad, { do: "node", node: "head" })), ["head", "grad", 0]);
   assert.deepEqual(shown(reduce(grad, { do: "node", node: "$loss" })), ["$loss", "value", 0]);
   assert.deepEqual(shown(reduce(grad, { do: "node", node: "blocks.3" })), ["blocks.3", "grad/aux", 2]);
   assert.deepEqual(shown(reduce(grad, { do: "node", node: "blocks.3.out" })), ["blocks.3", "grad/aux", 2]);
 });
 
-test("of two wishes at odds the one chosen last counts", () => {
+test("of two conflicting selectors the one changed last wins", () => {
   const margin = after({ do: "node", node: "head" }, { do: "of", of: "grad" }, { do: "part", part: "margin" });
   assert.deepEqual([choose(run, margin).part, choose(run, margin).of], ["margin", "value"]);
   const grad = reduce(margin, { do: "of", of: "grad" });
@@ -76,9 +78,9 @@ test("a sample is shown as long as the step has kept it", () => {
   assert.equal(choose(run, state, 2).sample, null);
 });
 
-test("every wish and every node of a run leads to one of its rows", () => {
-  for (const node of offerOf(run).nodes.keys()) {
-    for (const of of [...offerOf(run).ofs, "grad/other"]) {
+test("every selection and every node of a run leads to one of its rows", () => {
+  for (const node of optionsOf(run).nodes.keys()) {
+    for (const of of [...optionsOf(run).ofs, "grad/other"]) {
       for (const iteration of [0, 1, 7]) {
         const { row } = choose(run, after({ do: "node", node }, { do: "of", of }, { do: "iteration", iteration }));
         assert.ok(row && run.rows[row.row] === row);
@@ -90,14 +92,14 @@ test("every wish and every node of a run leads to one of its rows", () => {
 });
 
 test("steps are walked one by one, by kind, and also from between two of a kind", () => {
-  assert.equal(stepped(run, 5, 1, null), 6);
-  assert.equal(stepped(run, 39, 1, null), 39);
-  assert.equal(stepped(run, 5, 1, "long"), 8);
-  assert.equal(stepped(run, 6, 1, "long"), 8);
-  assert.equal(stepped(run, 6, -1, "long"), 5);
-  assert.equal(stepped(run, 7, 1, "long"), 8);
-  assert.equal(stepped(run, 7, -1, "long"), 5);
-  assert.equal(stepped(run, 0, -1, "long"), 2);
+  assert.equal(stepBy(run, 5, 1, null), 6);
+  assert.equal(stepBy(run, 39, 1, null), 39);
+  assert.equal(stepBy(run, 5, 1, "long"), 8);
+  assert.equal(stepBy(run, 6, 1, "long"), 8);
+  assert.equal(stepBy(run, 6, -1, "long"), 5);
+  assert.equal(stepBy(run, 7, 1, "long"), 8);
+  assert.equal(stepBy(run, 7, -1, "long"), 5);
+  assert.equal(stepBy(run, 0, -1, "long"), 2);
 });
 
 test("the nearest of rising numbers is what a full search finds", () => {
@@ -120,8 +122,8 @@ test("an inner gradient takes the place of no other gradient, nor another its pl
   const base = exampleRun("inner");
   const row = (of: string, site: string) => ({ ...base.rows[0], row: base.rows.length, site, of, iteration: 0, role: "value" });
   const run = { ...base, rows: [...base.rows, row("value", "critic"), row("inner_grad", "critic"), row("grad@2", "head")] };
-  assert.deepEqual(offerOf(run).ofs, ["value", "grad", "grad/aux", "grad@2", "update", "inner_grad"]);
-  const of = (node: string, wish: string) => choose(run, { ...INITIAL, of: wish, order: ["of"], node }).of;
+  assert.deepEqual(optionsOf(run).ofs, ["value", "grad", "grad/aux", "grad@2", "update", "inner_grad"]);
+  const of = (node: string, wanted: string) => choose(run, { ...INITIAL, of: wanted, order: ["of"], node }).of;
   assert.equal(of("critic", "inner_grad"), "inner_grad");
   assert.equal(of("critic", "grad"), "value");
   assert.equal(of("head", "inner_grad"), "value");
@@ -140,29 +142,29 @@ function unrolled(): RunView {
 
 test("all passes are meant until one is picked, and the first is shown", () => {
   const own = unrolled();
-  assert.deepEqual(offerOf(own).passes, [1, 2, 3]);
+  assert.deepEqual(optionsOf(own).passes, [1, 2, 3]);
   const all = choose(own, after({ do: "node", node: "cell" }));
-  assert.deepEqual([all.pass, all.picked], [1, { iteration: null, pass: null }]);
+  assert.deepEqual([all.pass, all.passFilter], [1, { iteration: null, pass: null }]);
   const second = choose(own, after({ do: "node", node: "cell" }, { do: "pass", pass: 2 }));
-  assert.deepEqual([second.pass, second.picked.pass, second.row?.of], [2, 2, "value"]);
+  assert.deepEqual([second.pass, second.passFilter.pass, second.row?.of], [2, 2, "value"]);
   assert.equal(choose(own, after({ do: "node", node: "head" }, { do: "pass", pass: 2 })).pass, 1, "what ran once is shown all the same");
   const [once, twice] = [own.rows.find(({ site }) => site === "head")!, own.rows.find(({ pass_ }) => pass_ === 2)!];
-  assert.deepEqual([once, twice].map((row) => reduce(INITIAL, selectingRow(row, INITIAL)).pass), [0, 2], "a row of a table picks a pass where there are several");
+  assert.deepEqual([once, twice].map((row) => reduce(INITIAL, selectRow(row, INITIAL)).pass), [0, 2], "a row of a table picks a pass where there are several");
   assert.equal(choose(own, after({ do: "node", node: "cell:3" })).row?.site, "cell", "links of before are understood");
 });
 
 test("passes are told in words, and sites have them where they are needed", () => {
   const own = unrolled();
   const row = (site: string, pass_ = 1): RowView => own.rows.find((other) => other.site === site && other.pass_ === pass_)!;
-  assert.deepEqual([passSaid(own, row("cell", 2)), passSaid(own, row("head"))], ["pass 2", ""]);
+  assert.deepEqual([describePass(own, row("cell", 2)), describePass(own, row("head"))], ["pass 2", ""]);
   assert.deepEqual([siteOf(own, row("cell")), siteOf(own, row("head"))], ["cell:1", "head"]);
-  assert.equal(passesSaid(own, row("cell"), { iteration: null, pass: null }), "mean of up to 3 passes, band from the smallest to the largest");
-  assert.equal(passesSaid(own, row("cell"), { iteration: null, pass: 3 }), "pass 3");
-  assert.equal(passesSaid(own, row("head"), { iteration: null, pass: null }), "");
+  assert.equal(describePasses(own, row("cell"), { iteration: null, pass: null }), "mean of up to 3 passes, band from minimum to maximum");
+  assert.equal(describePasses(own, row("cell"), { iteration: null, pass: 3 }), "pass 3");
+  assert.equal(describePasses(own, row("head"), { iteration: null, pass: null }), "");
   const block = run.rows.find(({ site, iteration }) => site === "blocks.0" && iteration === 2)!;
-  assert.deepEqual([siteOf(run, block), passSaid(run, block)], ["blocks.0", "iteration 2"]);
-  assert.match(passesSaid(run, block, { iteration: null, pass: null }), /^mean of up to 3 passes/);
-  assert.equal(passesSaid(run, block, { iteration: 2, pass: null }), "iteration 2");
+  assert.deepEqual([siteOf(run, block), describePass(run, block)], ["blocks.0", "iteration 2"]);
+  assert.match(describePasses(run, block, { iteration: null, pass: null }), /^mean of up to 3 passes/);
+  assert.equal(describePasses(run, block, { iteration: 2, pass: null }), "iteration 2");
 });
 
 test("a run with other passes still has a counterpart for all of them together", () => {

@@ -1,4 +1,4 @@
-// What is shown of what was asked for. Wishes that a run cannot fulfil are relaxed, and come back where they fit.
+// Resolves the state against a run: what the run cannot show is replaced by the closest match, and applies again where it fits.
 
 import { quantity } from "../lib/quantity";
 import type { RowView, RunView } from "../lib/wire";
@@ -15,25 +15,25 @@ export interface Choice {
   readonly node: string | null;
   /** What to show of it, one of `run.rows`; null if no node is selected. */
   readonly row: RowView | null;
-  /** Of that row; of the wish, as far as this run has such rows, where no node is selected. */
+  /** Quantity of that row; without a selected node, the closest quantity that this run has. */
   readonly of: string;
   readonly iteration: number;
   readonly pass: number;
   /** Which passes of the tensor curves are of: null for all. */
-  readonly picked: Picked;
+  readonly passFilter: PassFilter;
   readonly part: string;
   /** Number of the kept sample; null for the whole batch. */
   readonly sample: number | null;
 }
 
 /** The passes that were chosen; null for all. */
-export interface Picked {
+export interface PassFilter {
   readonly iteration: number | null;
   readonly pass: number | null;
 }
 
 /** What the selectors offer, worked out once for a run. */
-export interface Offer {
+export interface Options {
   /** Places in `run.steps`, by kind; "" has all. */
   readonly places: ReadonlyMap<string, readonly number[]>;
   /** In the order of the rows. */
@@ -47,15 +47,15 @@ export interface Offer {
   readonly passes: readonly number[];
 }
 
-const offers = new WeakMap<RunView, Offer>();
+const optionsByRun = new WeakMap<RunView, Options>();
 
-export function offerOf(run: RunView): Offer {
-  let offer = offers.get(run);
-  if (!offer) offers.set(run, (offer = offered(run)));
+export function optionsOf(run: RunView): Options {
+  let offer = optionsByRun.get(run);
+  if (!offer) optionsByRun.set(run, (offer = collectOptions(run)));
   return offer;
 }
 
-function offered(run: RunView): Offer {
+function collectOptions(run: RunView): Options {
   const places = new Map<string, number[]>([["", run.steps.map((_, place) => place)]]);
   run.kinds.forEach((kind) => places.set(kind, []));
   run.kind_of.forEach((kind, place) => places.get(run.kinds[kind])?.push(place));
@@ -100,12 +100,12 @@ export function nodeOf(row: RowView): string {
 
 /** All that was recorded of a node, by any of its names. */
 export function rowsOfNode(run: RunView, node: string): readonly RowView[] {
-  const { nodes, aliases } = offerOf(run);
+  const { nodes, aliases } = optionsOf(run);
   return nodes.get(node) ?? nodes.get(aliases.get(node) ?? "") ?? [];
 }
 
 /** The row of another run that holds the same thing; null if it has none. */
-export function counterpart(run: RunView, row: RowView, picked: Picked = { iteration: row.iteration, pass: row.pass_ }): RowView | null {
+export function counterpart(run: RunView, row: RowView, picked: PassFilter = { iteration: row.iteration, pass: row.pass_ }): RowView | null {
   const isAny = (wanted: number | null, own: number): boolean => wanted === null || wanted === own;
   const rows = rowsOfNode(run, nodeOf(row)).filter((other) => other.site === row.site && other.of === row.of);
   const isSame = (other: RowView): boolean => other.iteration === row.iteration && other.pass_ === row.pass_;
@@ -117,8 +117,8 @@ export function isNumbered(run: RunView, row: RowView): boolean {
   return row.n_passes > 1 && rowsOfNode(run, nodeOf(row)).some(({ site, pass_ }) => site === row.site && pass_ > 1);
 }
 
-/** Which pass a row is, in words; "" where its tensor has but one. */
-export function passSaid(run: RunView, row: RowView): string {
+/** Describes the pass of a row; "" if its tensor has only one. */
+export function describePass(run: RunView, row: RowView): string {
   return [row.iteration > 0 ? `iteration ${row.iteration}` : "", isNumbered(run, row) ? `pass ${row.pass_}` : ""].filter(Boolean).join(", ");
 }
 
@@ -127,54 +127,54 @@ export function siteOf(run: RunView, row: RowView): string {
   return isNumbered(run, row) ? `${row.site}:${row.pass_}` : row.site;
 }
 
-/** Which passes of its tensor curves are of, in words; "" where there is but one. */
-export function passesSaid(run: RunView, row: RowView, { iteration, pass }: Picked): string {
+/** Describes the passes that a curve aggregates; "" if there is only one. */
+export function describePasses(run: RunView, row: RowView, { iteration, pass }: PassFilter): string {
   if (row.n_passes < 2) return "";
   const rows = rowsOfNode(run, nodeOf(row)).filter(({ site, of }) => site === row.site && of === row.of);
   const among = rows.filter((other) => (iteration ?? other.iteration) === other.iteration && (pass ?? other.pass_) === other.pass_);
-  if (among.length === 1) return passSaid(run, among[0]);
+  if (among.length === 1) return describePass(run, among[0]);
   const picked = [iteration === null ? "" : `iteration ${iteration}`, pass === null ? "" : `pass ${pass} of each iteration`].filter(Boolean).join(", ");
-  return `${picked ? `${picked}: ` : ""}mean of up to ${among.length} passes, band from the smallest to the largest`;
+  return `${picked ? `${picked}: ` : ""}mean of up to ${among.length} passes, band from minimum to maximum`;
 }
 
-/** Selects a row, as from a table. What its tensor has but one of picks none of the passes of others. */
-export function selectingRow(row: RowView, { pass }: State): Action {
+/** The action that selects a row. A tensor with a single pass leaves the pass filter unchanged. */
+export function selectRow(row: RowView, { pass }: State): Action {
   const { part, of, iteration } = row;
   return { do: "tensor", node: nodeOf(row), part, of, iteration, pass: row.n_passes > 1 ? row.pass_ : pass };
 }
 
-/** `nKept` is how many samples the step has kept, as far as that is known. */
+/** `nKept` is the number of kept samples of the step, if known. */
 export function choose(run: RunView, state: State, nKept = Infinity): Choice {
-  const { ofs, iterations, passes } = offerOf(run);
+  const { ofs, iterations, passes } = optionsOf(run);
   const { kind, place } = chosenStep(run, state);
   const step = place < 0 ? -1 : run.steps[place];
   const sample = state.sample !== null && state.sample < nKept ? state.sample : null;
   const row = state.node === null ? null : rowOfNode(run, state, state.node);
   if (row) {
     return {
-      step, place, kind, node: state.node, row, of: row.of, iteration: row.iteration, pass: row.pass_, picked: pickedOf(row, state), part: row.part, sample,
+      step, place, kind, node: state.node, row, of: row.of, iteration: row.iteration, pass: row.pass_, passFilter: passFilterOf(row, state), part: row.part, sample,
     };
   }
   return {
     step, place, kind, node: null, row: null, part: "", sample,
-    of: least(ofs, (of) => farOf(of, state.of)) ?? "value",
+    of: least(ofs, (of) => quantityDistance(of, state.of)) ?? "value",
     iteration: least(iterations, (iteration) => Math.abs(iteration - state.iteration)) ?? 0,
     pass: least(passes, (pass) => Math.abs(pass - state.pass)) ?? 1,
-    picked: { iteration: null, pass: null },
+    passFilter: { iteration: null, pass: null },
   };
 }
 
-function pickedOf(row: RowView, state: State): Picked {
+function passFilterOf(row: RowView, state: State): PassFilter {
   return { iteration: state.iteration > 0 ? row.iteration : null, pass: state.pass > 0 ? row.pass_ : null };
 }
 
-/** What is shown of a node: the row that comes next to the wishes, those that were chosen last before the others. */
+/** The row of a node that is closest to the selection; selectors changed last take precedence. */
 export function rowOfNode(run: RunView, state: State, node: string): RowView | null {
   const rows = rowsOfNode(run, node);
-  const far = (row: RowView): number[] => state.order.map((wish) => {
-    if (wish === "of") return farOf(row.of, state.of);
-    if (wish === "iteration") return Math.abs(row.iteration - state.iteration);
-    if (wish === "pass") return Math.abs(row.pass_ - state.pass);
+  const far = (row: RowView): number[] => state.order.map((selector) => {
+    if (selector === "of") return quantityDistance(row.of, state.of);
+    if (selector === "iteration") return Math.abs(row.iteration - state.iteration);
+    if (selector === "pass") return Math.abs(row.pass_ - state.pass);
     return row.part === state.part ? 0 : 1;
   });
   let best: { row: RowView; far: number[] } | null = null;
@@ -190,11 +190,11 @@ function isLess(a: readonly number[], b: readonly number[]): boolean {
   return place >= 0 && a[place] < b[place];
 }
 
-/** A gradient of one loss stands in for that of another, no inner gradient for one that trains; the value stands in for everything. */
-function farOf(of: string, wish: string): number {
-  if (of === wish) return 0;
+/** Distance between quantities: another gradient of the same kind is closest, then the value. */
+function quantityDistance(of: string, wanted: string): number {
+  if (of === wanted) return 0;
   const { what } = quantity(of);
-  if (what !== "value" && what === quantity(wish).what) return of === what ? 1 : 2;
+  if (what !== "value" && what === quantity(wanted).what) return of === what ? 1 : 2;
   return of === "value" ? 3 : 4;
 }
 
@@ -203,7 +203,7 @@ function least<T>(choices: readonly T[], far: (choice: T) => number): T | undefi
 }
 
 function chosenStep(run: RunView, state: State): { kind: string | null; place: number } {
-  const { places } = offerOf(run);
+  const { places } = optionsOf(run);
   const kind = state.kind !== null && places.get(state.kind)?.length ? state.kind : null;
   const possible = places.get(kind ?? "")!;
   if (state.step === null) return { kind, place: possible.at(-1) ?? -1 };
@@ -221,9 +221,9 @@ export function nearest<T>(items: readonly T[], number: (item: T) => number, to:
   return low > 0 && to - number(items[low - 1]) <= Math.abs(number(items[low]) - to) ? low - 1 : low;
 }
 
-/** The place so many recorded steps on, among those of a kind; it stays where there is no more. */
-export function stepped(run: RunView, place: number, by: number, kind: string | null): number {
-  const possible = offerOf(run).places.get(kind ?? "") ?? [];
+/** The index of the step that is `by` recorded steps of a kind away, clamped to the ends. */
+export function stepBy(run: RunView, place: number, by: number, kind: string | null): number {
+  const possible = optionsOf(run).places.get(kind ?? "") ?? [];
   if (!possible.length) return place;
   const at = nearest(possible, (other) => other, place);
   const isBetween = possible[at] !== place;

@@ -1,4 +1,4 @@
-// A made-up run for tests of the page: recurrent, of three kinds of steps, with two losses.
+// A synthetic run for tests: recurrent, three kinds of steps, two losses.
 
 import type { RowView, RunItem, RunView } from "../lib/wire";
 

@@ -1,29 +1,29 @@
-// The top of the viewer: runs, tabs, whether something is being written, and the few buttons.
+// Header of the viewer: runs, tabs, live state, buttons.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { IconButton } from "../app/controls";
-import { Icon, Logo } from "../app/icons";
-import { counted } from "../lib/units";
+import { IconButton } from "../graph/controls";
+import { Icon, Logo } from "../graph/icons";
+import { counted } from "../lib/formatting";
 import type { RunItem } from "../lib/wire";
-import { TAB_NAMES } from "./address";
-import { RANK } from "./asks";
-import { TABS, type Action, type State, type Tab } from "./state";
+import { RANK } from "./data/api";
+import type { Action, State } from "./state";
+import { tabOf, type Tab } from "./tabs";
 
-/** So many runs have a chip of their own whether or not they are on the page. */
+/** Up to this many runs, each has a chip, shown or not. */
 const FEW = 3;
-const N_COLOURS = 6;
+const N_COLORS = 6;
 
 const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [8, 4], [2, 3], [10, 3, 2, 3], [5, 3], [1, 3]];
 
-export function runColour(place: number): string {
-  return `var(--run-${place % N_COLOURS})`;
+export function runColor(place: number): string {
+  return `var(--run-${place % N_COLORS})`;
 }
 
 export function runDash(place: number): readonly number[] | undefined {
-  return DASHES[place % N_COLOURS];
+  return DASHES[place % N_COLORS];
 }
 
-const STATES: Readonly<Record<RunItem["state"], string>> = { live: "being written", ended: "", killed: "stopped without ending", unknown: "" };
+const STATES: Readonly<Record<RunItem["state"], string>> = { live: "recording", ended: "", killed: "stopped early", unknown: "" };
 
 interface Props {
   readonly items: readonly RunItem[];
@@ -34,7 +34,7 @@ interface Props {
   /** Id → why it cannot be shown. */
   readonly errors: ReadonlyMap<string, string>;
   readonly state: State;
-  /** The step that is looked at. */
+  /** The selected step. */
   readonly step: number;
   readonly act: (action: Action) => void;
   onPalette(): void;
@@ -50,20 +50,20 @@ export function Header(props: Props) {
     <header class="header viewer-header">
       <div class="logo" title="Cutaway"><Logo /><span>Cutaway</span></div>
       <Chips {...props} />
-      <nav class="tabs" role="tablist" aria-label="What is looked at" onKeyDown={walk}>
+      <nav class="tabs" role="tablist" aria-label="Views" onKeyDown={walk}>
         {props.tabs.map((tab) => (
           <button type="button" role="tab" id={`tab-${tab}`} key={tab} aria-selected={state.tab === tab} aria-controls="panel" tabIndex={state.tab === tab ? 0 : -1}
-            title={`${TAB_NAMES[tab]} (${TABS.indexOf(tab) + 1})`} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>
+            title={`${tabOf(tab).title} (${tabOf(tab).key})`} onClick={() => act({ do: "tab", tab })}>{tabOf(tab).title}</button>
         ))}
       </nav>
       <div class="header-end">
         {active && <Live item={active} isFollowing={state.step === null} step={props.step} onFollow={props.onFollow} />}
-        <button type="button" class="palette-button" title="Find a tensor, a step, a run, or what can be done (Ctrl + K)" onClick={props.onPalette}>
-          <Icon name="search" /><span>Find</span> <kbd>{isMac() ? "⌘K" : "Ctrl K"}</kbd>
+        <button type="button" class="palette-button" title="Search tensors, steps, runs and commands (Ctrl + K)" onClick={props.onPalette}>
+          <Icon name="search" /><span>Search</span> <kbd>{isMac() ? "⌘K" : "Ctrl K"}</kbd>
         </button>
         <Share />
-        <IconButton icon="theme" title="Light or dark (t)" onClick={props.onTheme} />
-        <button type="button" class="icon-button" title="Keys (?)" aria-label="Help" onClick={props.onHelp}>?</button>
+        <IconButton icon="theme" title="Toggle dark mode (t)" onClick={props.onTheme} />
+        <button type="button" class="icon-button" title="Keyboard shortcuts (?)" aria-label="Help" onClick={props.onHelp}>?</button>
       </div>
     </header>
   );
@@ -91,12 +91,12 @@ function Chips({ items, shown, active, errors, act }: Props) {
     <div class="chips">
       <div class="chip-row">
         {chips.map((item) => (
-          <Chip key={item.id} item={item} colour={runColour(items.indexOf(item))} isShown={shown.includes(item.id)} isActive={item.id === active}
+          <Chip key={item.id} item={item} color={runColor(items.indexOf(item))} isShown={shown.includes(item.id)} isActive={item.id === active}
             isOnly={shown.length < 2} error={errors.get(item.id) ?? ""} act={act} />
         ))}
       </div>
       {items.length > FEW && (
-        <button type="button" class="chip more" aria-expanded={isOpen} title="All runs of this folder" onClick={() => setOpen(!isOpen)}>
+        <button type="button" class="chip more" aria-expanded={isOpen} title="All runs in this folder" onClick={() => setOpen(!isOpen)}>
           {items.length - chips.length > 0 ? `+ ${items.length - chips.length}` : "runs"}<Icon name="down" />
         </button>
       )}
@@ -105,14 +105,14 @@ function Chips({ items, shown, active, errors, act }: Props) {
   );
 }
 
-function Chip(props: { item: RunItem; colour: string; isShown: boolean; isActive: boolean; isOnly: boolean; error: string; act: Props["act"] }) {
-  const { item, colour, isShown, isActive, isOnly, error, act } = props;
+function Chip(props: { item: RunItem; color: string; isShown: boolean; isActive: boolean; isOnly: boolean; error: string; act: Props["act"] }) {
+  const { item, color, isShown, isActive, isOnly, error, act } = props;
   const trouble = error || item.problems[0] || "";
   return (
-    <span class={`chip${isActive ? " active" : ""}${isShown ? "" : " off"}`} style={{ "--own": colour }}>
+    <span class={`chip${isActive ? " active" : ""}${isShown ? "" : " off"}`} style={{ "--own": color }}>
       <button type="button" class="chip-dot" aria-pressed={isShown} disabled={isShown && isOnly}
-        title={isShown ? (isOnly ? "The only run on the page" : `Take ${item.name} off the page`) : `Lay ${item.name} over the others`}
-        aria-label={`${item.name} on the page`} onClick={() => act({ do: "toggle run", id: item.id })}><i /></button>
+        title={isShown ? (isOnly ? "The only run shown" : `Hide ${item.name}`) : `Overlay ${item.name}`}
+        aria-label={`Show ${item.name}`} onClick={() => act({ do: "toggle run", id: item.id })}><i /></button>
       <button type="button" class="chip-name" aria-current={isActive} title={about(item, trouble)}
         onClick={({ shiftKey, ctrlKey, metaKey }) => act({ do: shiftKey || ctrlKey || metaKey ? "toggle run" : "run", id: item.id })}>{item.name}</button>
       {trouble && <span class="chip-warn" title={trouble}><Icon name="warn" /></span>}
@@ -123,7 +123,7 @@ function Chip(props: { item: RunItem; colour: string; isShown: boolean; isActive
 function about({ path, n_steps, n_tensors, ranks, id, state }: RunItem, trouble: string): string {
   const rank = ranks.length > 1 ? `rank ${id.split(RANK)[1] ?? ranks[0]} of ${counted(ranks.length, "rank")}` : "";
   const facts = [path, `${counted(n_steps, "step")}, ${counted(n_tensors, "tensor")}`, rank, STATES[state]].filter(Boolean).join(" · ");
-  return [facts, trouble, "Shift + click lays it over the others, or takes it off the page"].filter(Boolean).join("\n");
+  return [facts, trouble, "Shift + click to overlay or hide it"].filter(Boolean).join("\n");
 }
 
 /** All runs of the folder, to be put on the page and taken off it. */
@@ -146,22 +146,22 @@ function RunList({ items, shown, active, act, onClose }: Pick<Props, "items" | "
       event.stopPropagation();
       onClose();
     }}>
-      <input type="text" placeholder="Find a run" aria-label="Find a run" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
+      <input type="text" placeholder="Search runs" aria-label="Search runs" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
       <ul>
         {found.slice(0, 300).map((item) => (
-          <li key={item.id} class={item.id === active ? "active" : ""} style={{ "--own": runColour(items.indexOf(item)) }}>
+          <li key={item.id} class={item.id === active ? "active" : ""} style={{ "--own": runColor(items.indexOf(item)) }}>
             <label title={item.path}>
               <input type="checkbox" checked={shown.includes(item.id)} disabled={shown.length < 2 && shown.includes(item.id)}
                 onChange={() => act({ do: "toggle run", id: item.id })} />
               <i class="chip-mark" />
             </label>
             <button type="button" onClick={() => { act({ do: "run", id: item.id }); onClose(); }}>
-              <b>{item.name}</b> <span class="quiet">{counted(item.n_steps, "step")}{item.state === "live" ? " · being written" : item.state === "killed" ? " · stopped early" : ""}</span>
+              <b>{item.name}</b> <span class="quiet">{counted(item.n_steps, "step")}{item.state === "live" ? " · recording" : item.state === "killed" ? " · stopped early" : ""}</span>
             </button>
           </li>
         ))}
       </ul>
-      {!found.length && <p class="quiet">No run has this in its name.</p>}
+      {!found.length && <p class="quiet">No matches</p>}
     </div>
   );
 }
@@ -173,18 +173,18 @@ function Live({ item, isFollowing, step, onFollow }: { item: RunItem; isFollowin
     const text = isFollowing ? `following step ${step < 0 ? "…" : step.toLocaleString("en")}` : `live at step${last}`;
     return (
       <button type="button" class={`live${isFollowing ? " on" : ""}`} aria-pressed={isFollowing} onClick={onFollow}
-        title={isFollowing ? "The newest step is shown as it comes. Press to stay at this one (l)" : "The run is being written. Press to follow it (l)"}>
+        title={isFollowing ? "Following the newest step. Click to stay at this one (l)" : "This run is still recording. Click to follow it (l)"}>
         <i />{text}
       </button>
     );
   }
-  const said = { ended: "ended at step", killed: "stopped at step", unknown: "seen up to step" }[item.state];
-  const title = { ended: "The run has ended.", killed: "The process that wrote this run died without ending it. All that it had written is here.",
-    unknown: "Another machine may be writing this run; what it adds appears here." }[item.state];
-  return <span class={`live ended ${item.state}`} title={title}>{item.state === "killed" && <Icon name="warn" />}{last ? `${said}${last}` : "no step yet"}</span>;
+  const stateText = { ended: "ended at step", killed: "stopped at step", unknown: "last seen at step" }[item.state];
+  const title = { ended: "The run has ended.", killed: "The process that wrote this run died before closing it. Everything it wrote is shown.",
+    unknown: "Another machine may still be writing this run. New steps appear here." }[item.state];
+  return <span class={`live ended ${item.state}`} title={title}>{item.state === "killed" && <Icon name="warn" />}{last ? `${stateText}${last}` : "no steps yet"}</span>;
 }
 
-/** The address of the page shows the same to others who can reach it. */
+/** The URL shows the same view to anyone who can reach the server. */
 function Share() {
   const [isDone, setDone] = useState(false);
   const copy = (): void => {
@@ -193,5 +193,5 @@ function Share() {
       setTimeout(() => setDone(false), 1500);
     }, () => undefined);
   };
-  return <button type="button" class="share" title="Copy a link to just what is shown" onClick={copy}>{isDone ? "Copied" : "Share"}</button>;
+  return <button type="button" class="share" title="Copy a link to this view" onClick={copy}>{isDone ? "Copied" : "Share"}</button>;
 }

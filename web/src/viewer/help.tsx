@@ -1,10 +1,9 @@
-// The sheet of keys.
+// Help sheet of the viewer.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { IconButton } from "../app/controls";
-import { sheetOf } from "./keys";
-import { isPageTab } from "./pages";
-import type { Tab } from "./state";
+import { IconButton } from "../graph/controls";
+import { helpOf } from "./keys";
+import { isRunTab, tabOf, type Tab } from "./tabs";
 
 /** Keys as they are on a tab: the graph of a saved trace has most of them for itself. */
 export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
@@ -20,11 +19,11 @@ export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
     event.preventDefault();
     onClose();
   };
-  const { everywhere, title, own } = sheetOf(tab);
+  const { everywhere, title, own } = helpOf(tab);
   return (
     <div class="veil" onClick={onClose}>
       <div class="help" role="dialog" aria-label="Help" aria-modal="true" tabIndex={-1} ref={sheet} onKeyDown={key} onClick={(event) => event.stopPropagation()}>
-        <div class="help-head"><h2>How to read and move</h2><IconButton icon="close" title="Close (Esc)" onClick={onClose} /></div>
+        <div class="help-head"><h2>Keyboard and mouse</h2><IconButton icon="close" title="Close (Esc)" onClick={onClose} /></div>
         <div class="help-columns">
           <section>
             <h3>Everywhere</h3>
@@ -34,9 +33,9 @@ export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
             <h3>{title}</h3>
             <dl>
               {own.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}
-              {tab !== "ops" && !isPageTab(tab) && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
+              {isRunTab(tabOf(tab)) && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
             </dl>
-            {isPageTab(tab) ? <p class="quiet">Names of units and results in tables are links. The address holds all that is shown; a link to it shows the same.</p> : <Pointing />}
+            {tabOf(tab).needs === "page" ? <p class="quiet">Names of units and results in tables are links. The URL stores the whole view, so you can share or reload it.</p> : <MouseHelp />}
           </section>
         </div>
       </div>
@@ -44,22 +43,22 @@ export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
   );
 }
 
-function Pointing() {
+function MouseHelp() {
   return (
     <>
-      <h3>Pointer</h3>
+      <h3>Mouse</h3>
       <dl>
-        <div><dt>drag, wheel</dt><dd>move about; Ctrl + wheel or pinch zooms</dd></div>
-        <div><dt>click a node</dt><dd>shows its tensor beside the graph</dd></div>
-        <div><dt>right click</dt><dd>what can be done with a node: hide, pin, highlight</dd></div>
-        <div><dt>click a curve</dt><dd>goes to that step; drag zooms into it</dd></div>
-        <div><dt>click a run</dt><dd>looks at it; Shift + click, or its ●, lays it over the others or takes it off the page</dd></div>
-        <div><dt>point at a step</dt><dd>on the slider or the strip: both show it, and the strip its numbers</dd></div>
+        <div><dt>drag, wheel</dt><dd>pan; Ctrl + wheel or pinch zooms</dd></div>
+        <div><dt>click a node</dt><dd>show its tensor in the inspector</dd></div>
+        <div><dt>right click</dt><dd>open the menu of a node: hide, pin, highlight</dd></div>
+        <div><dt>click a curve</dt><dd>go to that step; drag to zoom</dd></div>
+        <div><dt>click a run</dt><dd>select it; Shift + click, or click its ●, to overlay or hide it</dd></div>
+        <div><dt>hover over a step</dt><dd>on the slider or the timeline: show the values logged there</dd></div>
       </dl>
       <h3>Selectors</h3>
       <p class="quiet">
-        What a tensor does not have is replaced by the next best, and comes back with the next tensor that has it: choose the gradient once,
-        and go from node to node. The address holds all that is shown; a link to it shows the same.
+        If a tensor lacks what you select, such as a gradient, the closest recorded quantity is shown instead. Your selection applies again
+        to the next tensor that has it. The URL stores the whole view, so you can share or reload it.
       </p>
     </>
   );

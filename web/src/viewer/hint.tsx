@@ -1,7 +1,7 @@
-// What stands where there is nothing to show: why, and what would change that.
+// Empty states and error messages of panels.
 
 import type { ComponentChildren } from "preact";
-import { Icon } from "../app/icons";
+import { Icon } from "../graph/icons";
 
 export function Hint({ title, children, isQuiet = false }: { title: string; children?: ComponentChildren; isQuiet?: boolean }) {
   return (

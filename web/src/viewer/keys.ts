@@ -1,15 +1,17 @@
-// Which key does what in the viewer; the help sheet is made from the same list. Panels have further keys of their own.
+// Keyboard shortcuts of the viewer; the help sheet is generated from the same table. Panels add their own.
 
-import { KEYS as GRAPH_KEYS } from "../app/keyboard";
-import { isPageTab } from "./pages";
-import { TABS, type Tab } from "./state";
-import { UNIT_KEYS } from "./unit-bar";
+import { KEYS as GRAPH_KEYS } from "../graph/keyboard";
+import { UNIT_KEYS } from "./panels/unit-bar";
+import { TAB_IDS, TABS, tabOf, type Tab } from "./tabs";
 
-export const COMMANDS = [
+const VIEWER_COMMANDS = [
   "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next pass", "next of", "next sample",
-  "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette", ...TABS,
+  "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette",
 ] as const;
-export type Command = (typeof COMMANDS)[number];
+/** A tab is also the command that opens it. */
+export type Command = (typeof VIEWER_COMMANDS)[number] | Tab;
+
+export const COMMANDS: readonly Command[] = [...VIEWER_COMMANDS, ...TAB_IDS];
 
 /** How the sheet shows some keys, what they do, and the command of each. */
 type Row = readonly [shown: string, does: string, commands: Readonly<Record<string, Command>>];
@@ -17,50 +19,51 @@ type Row = readonly [shown: string, does: string, commands: Readonly<Record<stri
 export const PALETTE = "Ctrl + K";
 
 export const KEYS: readonly Row[] = [
-  [", · .", "the recorded step before · after; on the slider also ← →", { ",": "earlier", ".": "later" }],
-  ["< · >", "the same among steps of the same kind; on the slider Shift + ← →", { "<": "earlier of kind", ">": "later of kind" }],
-  ["Home · End", "the first and the last recorded step; on the slider Page ↑ ↓ go a tenth of them", { Home: "first", End: "last" }],
-  ["g", "go to a step: type its number; on the slider just type it", { g: "type step" }],
-  ["l", "follow the newest step, or stay where it is", { l: "follow" }],
-  ["k", "the next kind of step", { k: "next kind" }],
-  ["e · E", "the next iteration · the next pass", { e: "next iteration", E: "next pass" }],
+  [", · .", "previous · next recorded step; on the slider also ← →", { ",": "earlier", ".": "later" }],
+  ["< · >", "previous · next step of the same kind; on the slider Shift + ← →", { "<": "earlier of kind", ">": "later of kind" }],
+  ["Home · End", "first · last recorded step; on the slider Page ↑ ↓ move by a tenth", { Home: "first", End: "last" }],
+  ["g", "go to a step by number; on the slider just type it", { g: "type step" }],
+  ["l", "follow the newest step, or stop following", { l: "follow" }],
+  ["k", "next kind of step", { k: "next kind" }],
+  ["e · E", "next iteration · next pass", { e: "next iteration", E: "next pass" }],
   ["s", "value, gradient, gradient of one loss, update", { s: "next of" }],
-  ["b · B", "the next sample · the whole batch again", { b: "next sample", B: "batch" }],
-  ["m", "the next tensor of the same node", { m: "next part" }],
-  ["x", "the next of the runs on the page", { x: "next run" }],
-  ["i", "open or shut the inspector", { i: "inspector" }],
+  ["b · B", "next sample · whole batch", { b: "next sample", B: "batch" }],
+  ["m", "next tensor of the same node", { m: "next part" }],
+  ["x", "next shown run", { x: "next run" }],
+  ["i", "open or close the inspector", { i: "inspector" }],
   ["/", "search on this tab: nodes, tensors, notes, units", { "/": "search" }],
-  ["1 … 8", "Tensors, Ops, Curves, Overview, Network, Notes, Neurons, Language",
-    { 1: "tensors", 2: "ops", 3: "curves", 4: "overview", 5: "network", 6: "notes", 7: "neurons", 8: "language" }],
-  [PALETTE, "find a tensor, a step, a run, whatever can be done", {}],
-  ["t", "light or dark", { t: "theme" }],
-  ["?", "this sheet", { "?": "help" }],
+  [`${TABS[0].key} … ${TABS[TABS.length - 1].key}`, TABS.map(({ title }) => title).join(", "), Object.fromEntries(TABS.map(({ key, id }) => [key, id]))],
+  [PALETTE, "search tensors, steps, runs and commands", {}],
+  ["t", "toggle dark mode", { t: "theme" }],
+  ["?", "this help", { "?": "help" }],
 ];
 
 /** What the keys mean on the Ops tab, whose picture has its own for the rest. */
-export const ON_OPS: ReadonlySet<Command> = new Set<Command>([...TABS, "palette"]);
+export const ON_OPS: ReadonlySet<Command> = new Set<Command>([...TAB_IDS, "palette"]);
 /** What they mean on tabs of pages, which belong to no run. */
 const ON_PAGES: ReadonlySet<Command> = new Set<Command>([...ON_OPS, "search", "help", "theme"]);
 
-function isMeant(command: Command, tab: Tab): boolean {
-  return tab === "ops" ? ON_OPS.has(command) : !isPageTab(tab) || ON_PAGES.has(command);
+function isActive(command: Command, tab: Tab): boolean {
+  const { needs } = tabOf(tab);
+  return needs === "trace" ? ON_OPS.has(command) : needs !== "page" || ON_PAGES.has(command);
 }
 
-const MEANT = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
+const COMMAND_OF_KEY = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
 
 export function commandOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">, isTyping: boolean, tab: Tab): Command | null {
   if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") return "palette";
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return null;
-  const command = MEANT.get(event.key) ?? null;
-  return command && isMeant(command, tab) ? command : null;
+  const command = COMMAND_OF_KEY.get(event.key) ?? null;
+  return command && isActive(command, tab) ? command : null;
 }
 
 /** Keys of the graph that the viewer around it has for itself, and says so. */
 const NOT_OF_GRAPH = new Set(["search", "panel", "theme", "help"]);
 
 /** What the sheet says: keys that mean the same everywhere, and those of what the tab shows: a graph, or units. */
-export function sheetOf(tab: Tab): { everywhere: readonly Row[]; title: string; own: readonly (readonly [shown: string, does: string, commands: object])[] } {
-  const everywhere = KEYS.filter(([, , commands]) => Object.values(commands).every((command) => isMeant(command, tab)));
-  if (isPageTab(tab)) return { everywhere, title: "Units and tables", own: UNIT_KEYS };
-  return { everywhere, title: "In the graph", own: GRAPH_KEYS.filter(([, , commands]) => tab === "ops" || !Object.values(commands).some((command) => NOT_OF_GRAPH.has(command))) };
+export function helpOf(tab: Tab): { everywhere: readonly Row[]; title: string; own: readonly (readonly [shown: string, does: string, commands: object])[] } {
+  const everywhere = KEYS.filter(([, , commands]) => Object.values(commands).every((command) => isActive(command, tab)));
+  const { needs } = tabOf(tab);
+  if (needs === "page") return { everywhere, title: "Units and tables", own: UNIT_KEYS };
+  return { everywhere, title: "In the graph", own: GRAPH_KEYS.filter(([, , commands]) => needs === "trace" || !Object.values(commands).some((command) => NOT_OF_GRAPH.has(command))) };
 }

@@ -1,16 +1,16 @@
-// The palette: type a few letters to go to a tensor, a step, a run, a tab, or to do something.
+// The command palette: search tensors, steps, runs, tabs and commands.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Icon } from "../app/icons";
+import { Icon } from "../graph/icons";
 import type { RunItem, RunView } from "../lib/wire";
-import { found, nameOf, offers, type Offered } from "./finding";
-import type { Tab } from "./state";
+import { searchPalette, nameOf, paletteItems, type PaletteItem } from "./palette-search";
+import type { Tab } from "./tabs";
 
 const RECENT = "cutaway.recent";
 const MOST_RECENT = 8;
 
 /** Names of what was taken, the newest first. */
-function takenLately(): string[] {
+function recentItems(): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(RECENT) ?? "[]");
     return Array.isArray(kept) ? kept.filter((name): name is string => typeof name === "string").slice(0, MOST_RECENT) : [];
@@ -31,7 +31,7 @@ interface Props {
   readonly run: RunView | null;
   readonly items: readonly RunItem[];
   readonly tabs: readonly Tab[];
-  onDo(does: Offered["does"]): void;
+  onDo(actions: PaletteItem["actions"]): void;
   onClose(): void;
 }
 
@@ -41,19 +41,19 @@ export function Palette({ run, items, tabs, onDo, onClose }: Props) {
   const field = useRef<HTMLInputElement>(null);
   const list = useRef<HTMLUListElement>(null);
   const before = useRef(document.activeElement as HTMLElement | null);
-  const all = useMemo(() => offers(run, items, tabs), [run, items, tabs.join()]);
-  const recent = useMemo(takenLately, []);
-  const hits = useMemo(() => found(all, query, run, { recent }), [all, query, run]);
+  const all = useMemo(() => paletteItems(run, items, tabs), [run, items, tabs.join()]);
+  const recent = useMemo(recentItems, []);
+  const hits = useMemo(() => searchPalette(all, query, run, { recent }), [all, query, run]);
   useLayoutEffect(() => {
     field.current?.focus();
     return () => before.current?.focus?.({ preventScroll: true });
   }, []);
   useEffect(() => list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at, hits]);
-  const take = (hit: Offered | undefined): void => {
+  const take = (hit: PaletteItem | undefined): void => {
     if (!hit) return;
     onClose();
     remember(nameOf(hit), recent);
-    onDo(hit.does);
+    onDo(hit.actions);
   };
   const key = (event: KeyboardEvent): void => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -69,15 +69,15 @@ export function Palette({ run, items, tabs, onDo, onClose }: Props) {
   };
   return (
     <div class="veil palette-veil" onPointerDown={(event) => event.target === event.currentTarget && onClose()}>
-      <div class="palette" role="dialog" aria-modal="true" aria-label="Find" onKeyDown={key}>
+      <div class="palette" role="dialog" aria-modal="true" aria-label="Command palette" onKeyDown={key}>
         <div class="palette-field">
           <Icon name="search" />
-          <input type="text" ref={field} value={query} placeholder="A tensor, a step, a run, something to do" spellcheck={false} autocomplete="off"
-            role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={hits[at] ? `palette-${at}` : undefined} aria-label="Find"
+          <input type="text" ref={field} value={query} placeholder="Search tensors, steps, runs and commands" spellcheck={false} autocomplete="off"
+            role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={hits[at] ? `palette-${at}` : undefined} aria-label="Search tensors, steps, runs and commands"
             onInput={(event) => { setQuery(event.currentTarget.value); setAt(0); }} />
           <kbd>Esc</kbd>
         </div>
-        <ul id="palette-list" role="listbox" aria-label="Found" ref={list}>
+        <ul id="palette-list" role="listbox" aria-label="Matches" ref={list}>
           {hits.map((hit, i) => (
             <li id={`palette-${i}`} role="option" aria-selected={i === at} key={`${hit.group} ${hit.title} ${i}`} onPointerMove={() => i !== at && setAt(i)} onClick={() => take(hit)}>
               <span class="palette-group">{hit.group}</span>
@@ -86,7 +86,7 @@ export function Palette({ run, items, tabs, onDo, onClose }: Props) {
             </li>
           ))}
         </ul>
-        {!hits.length && <p class="quiet">Nothing is called so. Names may be shortened: <code>h0att</code> finds <code>h.0.attn</code>.</p>}
+        {!hits.length && <p class="quiet">No matches. Names can be abbreviated: <code>h0att</code> finds <code>h.0.attn</code>.</p>}
       </div>
     </div>
   );

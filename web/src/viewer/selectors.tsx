@@ -1,28 +1,29 @@
-// The bar of selectors: kind of step, step, iteration, what of a tensor, its part in the node, batch or one sample.
+// The selector bar: step, kind of step, iteration, pass, quantity, part, batch or sample.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { IconButton, Labelled, Menu, Segments, type Choice as Segment } from "../app/controls";
+import { IconButton, Labeled, Menu, Segments, type Choice as Segment } from "../graph/controls";
 import { quantityName } from "../lib/quantity";
-import { counted } from "../lib/units";
+import { counted } from "../lib/formatting";
 import type { RunView, SamplesView } from "../lib/wire";
-import { baseOf, RANK } from "./asks";
-import { offerOf, rowsOfNode } from "./choice";
-import { actionOf, partsOf, type Running } from "./running";
-import { StepSlider } from "./step-slider";
+import { baseOf, RANK } from "./data/api";
+import { optionsOf, rowsOfNode } from "./choice";
+import { actionOf, partsOf, type CommandContext } from "./commands";
+import { StepSlider } from "./charts/step-slider";
+import { isRunTab, tabOf } from "./tabs";
 
 /** More choices than this stand in a menu. */
 const MOST = 5;
 /** … and where there is little room, more than this. */
 const FEW = 2;
-/** The slider needs so many pixels. */
+/** Minimum width of the slider in pixels. */
 const SLIDER = 240;
 const NONE = { ofs: [], iterations: [], passes: [] };
 
 /** Curves are of all of them together; views of one step show the first. */
 const ALL = ["0", "all", true] as const;
 
-/** Whether what is to be chosen needs more than a line where all of it stands side by side. */
+/** Whether the selectors need more than one line when all options are shown. */
 function useTight(box: RefObject<HTMLDivElement | null>, what: string): boolean {
   const [width, setWidth] = useState(0);
   const [measured, setMeasured] = useState({ key: "", isTight: false });
@@ -40,7 +41,7 @@ function useTight(box: RefObject<HTMLDivElement | null>, what: string): boolean 
 }
 
 function isCrowded(box: HTMLElement): boolean {
-  const places = [...box.querySelectorAll(".selector-row > .labelled")].map((one) => one.getBoundingClientRect());
+  const places = [...box.querySelectorAll(".selector-row > .labeled")].map((one) => one.getBoundingClientRect());
   const { right, width } = box.getBoundingClientRect();
   const slider = box.querySelector(".step-slider")!.clientWidth;
   return places.some((place) => place.right > right || Math.abs(place.bottom - places[0].bottom) > 8) || slider < Math.min(SLIDER, width / 2);
@@ -50,74 +51,74 @@ interface Props extends Omit<preact.ComponentProps<typeof StepSlider>, "ref" | "
   readonly samples: SamplesView | undefined;
 }
 
-export function Selectors({ running, samples, span, pointing, isDark }: Props) {
+export function Selectors({ running, samples, span, hoverSync, isDark }: Props) {
   const { run, choice, act, state } = running;
-  const { tab } = state;
-  // Of modules and notes there are no gradients, and curves are of whole batches.
-  const isOfTensors = tab !== "network" && tab !== "notes";
-  const { ofs, iterations, passes } = isOfTensors ? offerOf(run) : NONE;
+  const tab = tabOf(state.tab);
+  const selects = isRunTab(tab) ? tab.selects : "step";
+  const isOfTensors = selects !== "step";
+  const { ofs, iterations, passes } = isOfTensors ? optionsOf(run) : NONE;
   const parts = isOfTensors ? partsOf(run, choice.node) : [];
   const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
   const box = useRef<HTMLDivElement>(null);
   const ranks = run.item.ranks.length > 1 ? run.item.ranks : [];
-  const isTight = useTight(box, [...run.kinds, "|", ...iterations, "|", ...passes, "|", ...ofs, "|", ...parts, "|", ranks.length, tab, samples?.n_kept, choice.sample === null].join("\n"));
+  const isTight = useTight(box, [...run.kinds, "|", ...iterations, "|", ...passes, "|", ...ofs, "|", ...parts, "|", ranks.length, tab.id, samples?.n_kept, choice.sample === null].join("\n"));
   const has = (fits: (row: RunView["rows"][number]) => boolean): boolean => !rows || rows.some(fits);
   return (
-    <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="What is shown">
-      <div class="labelled step-selector">
-        <span class="label">Step · {recorded(run)}</span>
+    <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="Selectors">
+      <div class="labeled step-selector">
+        <span class="label">Step · {describeSteps(run)}</span>
         <div class="step-line">
-          <IconButton icon="left" title="The recorded step before (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
-          <StepSlider running={running} span={span} pointing={pointing} isDark={isDark} />
-          <IconButton icon="right" title="The next recorded step (.)" isOff={choice.place < 0 || choice.place >= run.steps.length - 1}
+          <IconButton icon="left" title="Previous recorded step (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
+          <StepSlider running={running} span={span} hoverSync={hoverSync} isDark={isDark} />
+          <IconButton icon="right" title="Next recorded step (.)" isOff={choice.place < 0 || choice.place >= run.steps.length - 1}
             onClick={() => go(running, "later")} />
         </div>
       </div>
       <div class="selector-row">
         {ranks.length > 0 && (
-          <OneOf name="Rank" isTight={isTight} about="of the processes that wrote this run" value={run.item.id.split(RANK)[1] ?? `${ranks[0]}`}
+          <Selector name="Rank" isTight={isTight} about="process that wrote the data" value={run.item.id.split(RANK)[1] ?? `${ranks[0]}`}
             onChoose={(rank) => act({ do: "run", id: Number(rank) === ranks[0] ? baseOf(run.item.id) : `${baseOf(run.item.id)}${RANK}${rank}` })}
             choices={ranks.map((rank) => [`${rank}`, `${rank}`, true])} />
         )}
         {run.kinds.length > 1 && (
-          <OneOf name="Kind of step" isTight={isTight} class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
+          <Selector name="Kind of step" isTight={isTight} class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
             choices={["", ...run.kinds].map((kind) => [kind, kind || "all", true])} />
         )}
         {iterations.length > 1 && (
-          <OneOf name="Iteration" isTight={isTight} about="e" value={`${state.iteration > 0 ? choice.iteration : 0}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
+          <Selector name="Iteration" isTight={isTight} about="e" value={`${state.iteration > 0 ? choice.iteration : 0}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
             choices={[ALL, ...iterations.map((iteration) => [`${iteration}`, `${iteration}`, has((row) => row.iteration === iteration)] as const)]} />
         )}
         {passes.length > 1 && (
-          <OneOf name="Pass" isTight={isTight} about="E" value={`${state.pass > 0 ? choice.pass : 0}`} onChoose={(pass) => act({ do: "pass", pass: Number(pass) })}
+          <Selector name="Pass" isTight={isTight} about="E" value={`${state.pass > 0 ? choice.pass : 0}`} onChoose={(pass) => act({ do: "pass", pass: Number(pass) })}
             choices={[ALL, ...passes.map((pass) => [`${pass}`, `${pass}`, has((row) => row.pass_ === pass)] as const)]} />
         )}
         {ofs.length > 1 && (
-          <OneOf name="Show" isTight={isTight} about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
+          <Selector name="Show" isTight={isTight} about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
             choices={ofs.map((of) => [of, quantityName(of), has((row) => row.of === of)])} />
         )}
         {parts.length > 1 && (
-          <OneOf name="Part" isTight={isTight} about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}
+          <Selector name="Part" isTight={isTight} about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}
             choices={parts.map((part) => [part, part || "main", true])} />
         )}
-        {isOfTensors && tab !== "curves" && <Over running={running} samples={samples} />}
+        {selects === "sample" && <SampleSelector running={running} samples={samples} />}
       </div>
     </div>
   );
 }
 
-function go(running: Running, command: "earlier" | "later"): void {
+function go(running: CommandContext, command: "earlier" | "later"): void {
   const action = actionOf(command, running);
   if (action) running.act(action);
 }
 
-function recorded({ steps, logged }: RunView): string {
+function describeSteps({ steps, logged }: RunView): string {
   const last = Math.max(steps.at(-1) ?? 0, logged[1] ?? 0);
   if (!steps.length) return "none recorded yet";
   return last ? `${steps.length.toLocaleString("en")} recorded of ${last.toLocaleString("en")}` : counted(steps.length, "recorded", "recorded");
 }
 
 /** A few side by side, many in a menu. What the selected tensor does not have is faint, and can be chosen for others. */
-function OneOf(props: {
+function Selector(props: {
   name: string;
   class?: string;
   isTight: boolean;
@@ -127,29 +128,29 @@ function OneOf(props: {
   onChoose(value: string): void;
 }) {
   const { name, about, value, choices, onChoose } = props;
-  const labelled = (control: preact.VNode): preact.VNode => <div class={`labelled ${props.class ?? ""}`}><span class="label">{name}</span>{control}</div>;
+  const labeled = (control: preact.VNode): preact.VNode => <div class={`labeled ${props.class ?? ""}`}><span class="label">{name}</span>{control}</div>;
   if (choices.length > (props.isTight ? FEW : MOST + 1)) {
-    return labelled(<Menu name={`${name} (${about})`} value={value} onChoose={onChoose} choices={choices.map(([own, text]) => [own, text])} />);
+    return labeled(<Menu name={`${name} (${about})`} value={value} onChoose={onChoose} choices={choices.map(([own, text]) => [own, text])} />);
   }
   const segments: Segment<string>[] = choices.map(([own, text, isThere]) => ({
     value: own, text: isThere ? text : <span class="not-there">{text}</span>,
-    title: isThere ? `${text} (${about})` : `${text}: not recorded of the selected tensor`,
+    title: isThere ? `${text} (${about})` : `${text}: not recorded for the selected tensor`,
   }));
-  return labelled(<Segments name={name} value={value} choices={segments} onChoose={onChoose} />);
+  return labeled(<Segments name={name} value={value} choices={segments} onChoose={onChoose} />);
 }
 
-function Over({ running, samples }: { running: Running; samples: SamplesView | undefined }) {
+function SampleSelector({ running, samples }: { running: CommandContext; samples: SamplesView | undefined }) {
   const { choice, act, nKept } = running;
-  const none = samples?.why_missing || "No samples were kept at this step: record with samples=8 to keep eight.";
+  const none = samples?.why_missing || "No samples kept at this step. Record with samples=8 to keep eight.";
   const name = (number: number): string => {
     const item = samples?.items.find((other) => other.number === number);
-    const said = [item?.label, item?.label ? "" : item?.id, item?.text].filter(Boolean).join(" · ");
-    const short = said.length > 40 ? `${said.slice(0, 39)}…` : said;
+    const description = [item?.label, item?.label ? "" : item?.id, item?.text].filter(Boolean).join(" · ");
+    const short = description.length > 40 ? `${description.slice(0, 39)}…` : description;
     return short ? `sample ${number} · ${short}` : `sample ${number}`;
   };
   const isKnown = samples !== undefined && nKept !== null && nKept > 0;
   return (
-    <Labelled name="Over">
+    <Labeled name="Over">
       <div class="segments over" role="radiogroup" aria-label="Over">
         <button type="button" role="radio" aria-checked={choice.sample === null} class={choice.sample === null ? "on" : ""}
           title="Statistics of the whole batch (B)" onClick={() => act({ do: "sample", sample: null })}>batch</button>
@@ -161,6 +162,6 @@ function Over({ running, samples }: { running: Running; samples: SamplesView | u
           </span>
         ) : <button type="button" disabled title={none}>sample</button>}
       </div>
-    </Labelled>
+    </Labeled>
   );
 }

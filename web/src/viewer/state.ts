@@ -1,15 +1,14 @@
-// What the reader asked for, and how it changes. A wish stays when it does not fit; `choice.ts` says what is shown of it.
+// What the user selected, and how actions change it. A selection stays when a run cannot show it; `choice.ts` decides what is shown instead.
 
-export const TABS = ["tensors", "ops", "curves", "overview", "network", "notes", "neurons", "language"] as const;
-export type Tab = (typeof TABS)[number];
+import type { Tab } from "./tabs";
 
-/** Wishes about a tensor that can be at odds with each other: what was chosen last counts most. */
-export type Wish = "part" | "of" | "iteration" | "pass";
+/** Selectors of a tensor that can conflict: the one changed last wins. */
+export type Selector = "part" | "of" | "iteration" | "pass";
 
 export interface State {
   /** Ids of the runs on the page; empty for the first there is. */
   readonly runs: readonly string[];
-  /** Id of the one that is looked at; "" for the first of them. */
+  /** Id of the selected run; "" for the first. */
   readonly active: string;
   readonly tab: Tab;
   /** Null for steps of any kind. */
@@ -28,12 +27,12 @@ export interface State {
   readonly node: string | null;
   /** The role of the tensor in that node; "" for the first. */
   readonly part: string;
-  /** The statistic that colours nodes and sorts tables; "" for the panel's own choice. */
+  /** The statistic that colors nodes and sorts tables; "" for the panel's own choice. */
   readonly statistic: string;
-  /** Colours tell the change since this step; null for the statistic itself. */
+  /** Colors tell the change since this step; null for the statistic itself. */
   readonly since: number | null;
-  /** The wishes from the latest to the oldest. */
-  readonly order: readonly Wish[];
+  /** From the selector changed last to the one changed first. */
+  readonly order: readonly Selector[];
   /** What panels keep in the address, each under a name of its own: folds, camera, sorting, axes. */
   readonly kept: Readonly<Record<string, string>>;
 }
@@ -44,7 +43,7 @@ export type Action =
   | { do: "stay"; runs: readonly string[]; active: string } // with these, which nobody asked for but are shown
   | { do: "tab"; tab: Tab }
   | { do: "kind"; kind: string | null }
-  | { do: "step"; step: number; ofAnyKind?: boolean } // a recorded step of another kind than the one asked for lifts that wish
+  | { do: "step"; step: number; ofAnyKind?: boolean } // a recorded step of another kind than the one asked for clears that filter
   | { do: "follow" } // the newest step, as it comes
   | { do: "iteration"; iteration: number }
   | { do: "pass"; pass: number }
@@ -58,7 +57,7 @@ export type Action =
   | { do: "keep"; name: string; text: string } // "" forgets it
   | { do: "restore"; state: State };
 
-export const ORDER: readonly Wish[] = ["part", "of", "iteration", "pass"];
+export const ORDER: readonly Selector[] = ["part", "of", "iteration", "pass"];
 
 export const INITIAL: State = {
   runs: [], active: "", tab: "tensors", kind: null, step: null, iteration: 0, pass: 0, of: "value", sample: null,
@@ -68,9 +67,9 @@ export const INITIAL: State = {
 export function reduce(state: State, action: Action): State {
   switch (action.do) {
     case "run":
-      return { ...state, active: action.id, runs: lookedAt(state, action.id) };
+      return { ...state, active: action.id, runs: withRun(state, action.id) };
     case "toggle run":
-      return toggled(state, action.id);
+      return toggleRun(state, action.id);
     case "stay":
       return state.runs.length ? state : { ...state, runs: action.runs, active: action.active };
     case "tab":
@@ -82,17 +81,17 @@ export function reduce(state: State, action: Action): State {
     case "follow":
       return { ...state, step: null };
     case "iteration":
-      return { ...state, iteration: action.iteration, order: first(state.order, "iteration") };
+      return { ...state, iteration: action.iteration, order: moveToFront(state.order, "iteration") };
     case "pass":
-      return { ...state, pass: action.pass, order: first(state.order, "pass") };
+      return { ...state, pass: action.pass, order: moveToFront(state.order, "pass") };
     case "of":
-      return { ...state, of: action.of, order: first(state.order, "of") };
+      return { ...state, of: action.of, order: moveToFront(state.order, "of") };
     case "sample":
       return { ...state, sample: action.sample };
     case "node":
       return { ...state, node: action.node };
     case "part":
-      return { ...state, part: action.part, order: first(state.order, "part") };
+      return { ...state, part: action.part, order: moveToFront(state.order, "part") };
     case "tensor": {
       const { node, part, of, iteration, pass } = action;
       return { ...state, node, part, of, iteration, pass };
@@ -110,18 +109,18 @@ export function reduce(state: State, action: Action): State {
   }
 }
 
-function first(order: readonly Wish[], wish: Wish): readonly Wish[] {
-  return order[0] === wish ? order : [wish, ...order.filter((other) => other !== wish)];
+function moveToFront(order: readonly Selector[], selector: Selector): readonly Selector[] {
+  return order[0] === selector ? order : [selector, ...order.filter((other) => other !== selector)];
 }
 
-function lookedAt({ runs, active }: State, id: string): readonly string[] {
+function withRun({ runs, active }: State, id: string): readonly string[] {
   if (runs.includes(id)) return runs;
   const before = runs.includes(active) ? active : runs[0];
   return runs.length ? runs.map((other) => (other === before ? id : other)) : [id];
 }
 
 /** The last run on the page stays. */
-function toggled(state: State, id: string): State {
+function toggleRun(state: State, id: string): State {
   if (!state.runs.includes(id)) return { ...state, runs: [...state.runs, id], active: state.active || id };
   const runs = state.runs.filter((other) => other !== id);
   if (!runs.length) return state;

@@ -1,4 +1,4 @@
-// Whether there is so little room that things stand below each other. The style sheet has the same width.
+// Whether the window is narrow. The style sheet uses the same width.
 
 import { useEffect, useState } from "preact/hooks";
 

@@ -1,46 +1,39 @@
-// The viewer: runs, selectors and tabs around the panels, which show what was chosen and say what is to be shown next.
+// The viewer: header, selectors, tabs, timeline, palette and help around the panels.
 
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
-import { takesKeys } from "../app/keyboard";
-import { useTheme } from "../app/use-theme";
-import type { RunView, Topic } from "../lib/wire";
+import { takesKeys } from "../graph/keyboard";
+import { useTheme } from "../graph/hooks/use-theme";
+import type { RunView } from "../lib/wire";
 import "../style/index.css";
 import "../style/viewer.css";
 import "../style/viewer-bars.css";
 import "../style/viewer-panels.css";
 import "../style/viewer-narrow.css";
-import { fromHash, TAB_NAMES, useAddress } from "./address";
-import { matrixAsk, samplesAsk, tensorAsk, type Paint } from "./asks";
-import { Beside, turnInspector } from "./beside";
-import { choose, stepped, type Choice } from "./choice";
-import type { Client } from "./client";
-import { CurvesPanel } from "./curves-panel";
-import { GraphPanel } from "./graph-panel";
+import { fromHash, useAddress } from "./address";
+import { matrixQuery, samplesQuery, tensorQuery, type Paint } from "./data/api";
+import { toggleInspector } from "./split-pane";
+import { choose, stepBy, type Choice } from "./choice";
+import type { Client } from "./data/client";
 import { Header } from "./header";
 import { ViewerHelp } from "./help";
 import { Failure, Hint } from "./hint";
-import { paintOf } from "./inspect/paint";
+import { paintOf } from "./inspector/paint";
 import { commandOf, type Command } from "./keys";
-import { NetworkPanel } from "./network-panel";
-import { NotesPanel } from "./notes-panel";
-import { OpsPanel } from "./ops-panel";
-import { OverviewPanel } from "./overview-panel";
-import { firstTab, isPageTab, onTab, PAGE_TABS, tabsOf } from "./pages";
-import { PagesPanel } from "./pages-panel";
-import { makePace } from "./pace";
+import { makePerfMarks } from "./perf-marks";
 import { Palette } from "./palette";
-import type { PanelProps } from "./panels";
-import { makePointing } from "./pointing";
-import { Saying, useSaying } from "./saying";
-import { perform, type Running } from "./running";
+import type { PanelProps } from "./panels/props";
+import { makeHoverSync } from "./hover-sync";
+import { Toast, useToast } from "./toast";
+import { perform, type CommandContext } from "./commands";
 import { Selectors } from "./selectors";
-import { spanOf } from "./step-slider";
-import { reduce, TABS, type Action, type State, type Tab } from "./state";
-import { Strip } from "./strip";
-import { TabPanel } from "./tab-panel";
-import { useAsked } from "./use-asked";
+import { spanOf } from "./charts/step-slider";
+import { reduce, type Action, type State } from "./state";
+import { Timeline } from "./charts/timeline";
+import { TabPanel } from "./panels/tab-panel";
+import { firstTab, folderTabs, isRunTab, TAB_IDS, tabOf, visibleTabs, type FolderProps, type Tab } from "./tabs";
+import { useQuery } from "./data/use-query";
 import { useNarrow } from "./use-narrow";
-import { useRuns } from "./use-runs";
+import { useRuns } from "./data/use-runs";
 
 const THEME = "cutaway.theme";
 
@@ -48,30 +41,30 @@ export function Viewer({ client }: { client: Client }) {
   const [element, setElement] = useState<HTMLElement | null>(null);
   return (
     <div class="viewer" ref={setElement} tabIndex={-1}>
-      {element && <Whole client={client} element={element} />}
+      {element && <ViewerContent client={client} element={element} />}
     </div>
   );
 }
 
-function Whole({ client, element }: { client: Client; element: HTMLElement }) {
+function ViewerContent({ client, element }: { client: Client; element: HTMLElement }) {
   const [state, dispatch] = useReducer<State, Action, null>(reduce, null, () => fromHash(location.hash));
   const [open, setOpen] = useState<"palette" | "help" | null>(null);
-  const { isDark, turn } = useKeptTheme(element);
-  const pace = useMemo(() => makePace(client), [client]);
-  useEffect(() => () => pace.end(), [pace]);
+  const { isDark, turn } = useStoredTheme(element);
+  const perfMarks = useMemo(() => makePerfMarks(client), [client]);
+  useEffect(() => () => perfMarks.end(), [perfMarks]);
   const known = useRuns(client, state);
   const { run, runs, items, shown, active } = known;
 
   const newest = useRef({ state, known });
   newest.current = { state, known };
   const act = useMemo(() => (action: Action): void => {
-    if (action.do !== "keep") pace.selected();
+    if (action.do !== "keep") perfMarks.selected();
     const { state: now, known: { run: of, shown: on, active: at } } = newest.current;
     // From here on it is these runs, whatever else comes into the folder.
     if (!now.runs.length && on.length && action.do !== "restore") dispatch({ do: "stay", runs: on, active: at });
     dispatch(action.do === "step" && of ? { ...action, ofAnyKind: isOtherKind(of, now, action.step) } : action);
-  }, [pace]);
-  // Who opens a folder without a run, and asks for nothing, sees what is there.
+  }, [perfMarks]);
+  // A folder without runs opens on a tab that has content.
   const isOpening = useRef(!location.hash);
   useEffect(() => {
     if (!items) return;
@@ -80,13 +73,13 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
     if (tab) dispatch({ do: "tab", tab });
   }, [items]);
   useAddress(state, (to) => act({ do: "restore", state: to }));
-  useLayoutEffect(() => pace.rendered());
+  useLayoutEffect(() => perfMarks.rendered());
 
   const step = useMemo(() => (run ? choose(run, state).step : -1), [run, state]);
-  // What the samples are is wanted at once only where one of them is looked at.
+  // Samples load at once only if one is selected, else once the step has settled.
   const settled = useSettled(step);
   const at = state.sample === null ? settled : step;
-  const samples = useAsked(client, run && run.steps.includes(at) && run.sample_fields.length ? samplesAsk(run.item.id, at) : null).value;
+  const samples = useQuery(client, run && run.steps.includes(at) && run.sample_fields.length ? samplesQuery(run.item.id, at) : null).value;
   const nKept = samples?.n_kept ?? 0;
   const choice = useMemo(() => (run ? choose(run, state, samples ? nKept : Infinity) : null), [run, state, samples, nKept]);
   usePrefetch(client, run, choice, paintOf(state.kept));
@@ -94,14 +87,14 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
     document.title = run ? `${run.item.name}${step >= 0 ? ` · step ${step.toLocaleString("en")}` : ""} · Cutaway` : "Cutaway";
   }, [run, step]);
 
-  const pointing = useMemo(makePointing, []);
-  const typing = useMemo(makeTyping, []);
+  const hoverSync = useMemo(makeHoverSync, []);
+  const typing = useMemo(makeStepInput, []);
   const span = useMemo(() => spanOf(runs.map(({ view }) => view)), [runs]);
   const isNarrow = useNarrow();
-  const { said, say } = useSaying();
-  const running: Running | null = run && choice && {
+  const { message, notify } = useToast();
+  const running: CommandContext | null = run && choice && {
     run, state: shown.length ? { ...state, runs: shown, active } : state, choice, nKept: run.sample_fields.length && !samples ? null : nKept, act, turn,
-    help: () => setOpen("help"), palette: () => setOpen("palette"), inspector: () => act(turnInspector(state, choice, isNarrow)), say,
+    help: () => setOpen("help"), palette: () => setOpen("palette"), inspector: () => act(toggleInspector(state, choice, isNarrow)), notify,
     onType: typing.listen, type: typing.begin,
   };
   const command = (asked: Command): boolean => {
@@ -112,7 +105,7 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
       return true;
     }
     if (running) return perform(asked, running);
-    const tab = TABS.find((each) => each === asked);
+    const tab = TAB_IDS.find((each) => each === asked);
     if (tab) act({ do: "tab", tab });
     if (asked === "palette" || asked === "help") setOpen(asked);
     else if (asked === "theme") turn();
@@ -120,55 +113,42 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
   };
   useCommands(element, state.tab, command);
 
-  const tabs = tabsOf(items ?? [], state.tab);
-  const isOfRun = state.tab !== "ops" && !isPageTab(state.tab);
+  const tabs = visibleTabs(items ?? [], state.tab);
+  const isOfRun = isRunTab(tabOf(state.tab));
   const props: PanelProps | null = run && choice && { run, runs, state, choice, act, client, isDark };
   return (
     <>
       <Header items={known.chips} tabs={tabs} shown={shown} active={active} errors={known.errors} state={state} step={step} act={act}
         onPalette={() => setOpen("palette")} onHelp={() => setOpen("help")} onTheme={turn} onFollow={() => command("follow")} />
-      {!known.isThere && <div class="banner" role="alert"><span class="banner-text">The server does not answer. What was seen can still be looked at; the rest comes when it is back. Is cutaway view still running?</span></div>}
-      {running && isOfRun && <Selectors running={running} samples={samples} span={span} pointing={pointing} isDark={isDark} />}
+      {!known.isConnected && <div class="banner" role="alert"><span class="banner-text">The server is not responding. Loaded data stays visible, and the page reconnects by itself. Is cutaway view still running?</span></div>}
+      {running && isOfRun && <Selectors running={running} samples={samples} span={span} hoverSync={hoverSync} isDark={isDark} />}
       <main class="tab-panels" id="panel">
-        <Tabs props={props} state={state} reason={reasonOf(known, act)}
-          pages={(topic) => <PagesPanel topic={topic} items={items} state={state} act={act} client={client} isDark={isDark} />}
-          ops={<OpsPanel items={items ?? []} state={state} act={act} client={client} onTheme={turn} onHelp={() => setOpen("help")} />} />
+        <Tabs props={props} folder={{ items, state, act, client, isDark, onTheme: turn, onHelp: () => setOpen("help") }} reason={reasonOf(known, act)} />
       </main>
-      {props && isOfRun && <Strip {...props} span={span} pointing={pointing} />}
-      <Saying said={said} />
+      {props && isOfRun && <Timeline {...props} span={span} hoverSync={hoverSync} />}
+      <Toast message={message} />
       {open === "help" && <ViewerHelp tab={state.tab} onClose={() => setOpen(null)} />}
       {open === "palette" && (
         <Palette run={run} items={known.chips} tabs={tabs} onClose={() => setOpen(null)}
-          onDo={(does) => does.forEach((one) => (typeof one === "string" ? command(one) : act(one)))} />
+          onDo={(actions) => actions.forEach((each) => (typeof each === "string" ? command(each) : act(each)))} />
       )}
     </>
   );
 }
 
-/** The tab that is looked at, and those that were before. */
-function Tabs({ props, state, reason, ops, pages }: {
-  props: PanelProps | null; state: State; reason: preact.VNode; ops: preact.VNode; pages(topic: Topic): preact.VNode;
-}) {
-  const tab = (name: Tab, content: (props: PanelProps) => preact.VNode, needsSteps = true): preact.VNode => (
-    <TabPanel key={name} name={TAB_NAMES[name]} isShown={state.tab === name}>
-      {!props ? reason : needsSteps && !props.run.steps.length ? <NoSteps run={props.run} /> : content(props)}
-    </TabPanel>
-  );
-  return (
-    <>
-      {tab("tensors", (own) => <Beside {...own}><GraphPanel {...own} /></Beside>)}
-      <TabPanel key="ops" name="Ops" isShown={state.tab === "ops"}>{ops}</TabPanel>
-      {tab("curves", (own) => <CurvesPanel {...own} />, false)}
-      {tab("overview", (own) => <Beside {...own}><OverviewPanel {...own} /></Beside>)}
-      {tab("network", (own) => <NetworkPanel {...own} />, false)}
-      {tab("notes", (own) => <NotesPanel {...own} />, false)}
-      {PAGE_TABS.map((topic) => <TabPanel key={topic} name={TAB_NAMES[topic]} isShown={state.tab === topic}>{pages(topic)}</TabPanel>)}
-    </>
-  );
+/** The open tab, and those that were open before, hidden. */
+function Tabs({ props, folder, reason }: { props: PanelProps | null; folder: FolderProps; reason: preact.VNode }) {
+  const content = (id: Tab): preact.VNode => {
+    const tab = tabOf(id);
+    if (!isRunTab(tab)) return tab.panel(folder);
+    if (!props) return reason;
+    return tab.needs === "step" && !props.run.steps.length ? <NoSteps run={props.run} /> : tab.panel(props);
+  };
+  return <>{TAB_IDS.map((id) => <TabPanel key={id} name={tabOf(id).title} isShown={folder.state.tab === id}>{content(id)}</TabPanel>)}</>;
 }
 
-/** Whoever wants the number of a step to be typed tells the one who has the field. */
-function makeTyping(): { begin(): void; listen(call: () => void): () => void } {
+/** Connects the command that opens the step input with the component that owns it. */
+function makeStepInput(): { begin(): void; listen(call: () => void): () => void } {
   const calls = new Set<() => void>();
   return {
     begin: () => calls.forEach((call) => call()),
@@ -181,8 +161,8 @@ function makeTyping(): { begin(): void; listen(call: () => void): () => void } {
 
 function NoSteps({ run }: { run: RunView }) {
   return (
-    <Hint title="No step was recorded yet" isQuiet={run.item.state === "live"}>
-      <p>{run.item.state === "live" ? "The run has begun; its first step appears here as soon as it is there." : "The run ended before a step was recorded. Notes and logged numbers are on their tabs."}</p>
+    <Hint title="No steps recorded yet" isQuiet={run.item.state === "live"}>
+      <p>{run.item.state === "live" ? "The run has started. Its first step appears here once it is recorded." : "The run ended before it recorded a step. Notes and Curves show what was logged."}</p>
     </Hint>
   );
 }
@@ -192,15 +172,15 @@ function reasonOf({ items, error, errors, active, chips, shown }: ReturnType<typ
   const own = errors.get(active);
   if (error) return <Failure what="This folder" error={error} />;
   if (own) return <Failure what={chips.find(({ id }) => id === active)?.name ?? active} error={own} />;
-  if (!items) return <Hint title="Looking into the folder…" isQuiet />;
-  if (shown.length) return <Hint title="Reading the run…" isQuiet />;
-  const elsewhere: Tab[] = [...(items.some(({ kind }) => kind === "trace") ? ["ops" as const] : []), ...PAGE_TABS.filter((topic) => onTab(items, topic).length)];
+  if (!items) return <Hint title="Loading runs…" isQuiet />;
+  if (shown.length) return <Hint title="Loading run…" isQuiet />;
+  const elsewhere = folderTabs(items);
   return (
-    <Hint title="There is no run here yet">
+    <Hint title="No runs in this folder yet">
       {elsewhere.length > 0 && (
-        <p class="elsewhere">What lies in this folder is on {elsewhere.map((tab) => <button type="button" class="button" key={tab} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>)}</p>
+        <p class="elsewhere">This folder has data on {elsewhere.map((tab) => <button type="button" class="button" key={tab} onClick={() => act({ do: "tab", tab })}>{tabOf(tab).title}</button>)}</p>
       )}
-      <p>Record a training into this folder, and it appears here as it is written:</p>
+      <p>Record a training run in this folder to see it here live:</p>
       <pre class="value-text">{'with cutaway.record("runs/first", model, every=10) as run:\n    for batch in data:\n        with run.step():\n            …'}</pre>
     </Hint>
   );
@@ -212,19 +192,19 @@ function isOtherKind(run: RunView, { kind }: State, step: number): boolean {
   return place >= 0 && run.kinds[run.kind_of[place]] !== kind;
 }
 
-/** Steps next to the one that is looked at are probably looked at next. */
+/** Prefetch neighboring steps: they are likely to be selected next. */
 function usePrefetch(client: Client, run: RunView | null, choice: Choice | null, paint: Paint): void {
   const key = run && choice && choice.place >= 0 ? [run.item.id, choice.place, choice.kind, choice.row?.row, choice.sample, paint.scale, paint.tile].join() : "";
   useEffect(() => {
     if (!key || !run || !choice) return undefined;
     const timer = setTimeout(() => {
-      const places = [1, -1, 2, -2, 3].map((by) => stepped(run, choice.place, by, choice.kind)).filter((place) => place !== choice.place);
+      const places = [1, -1, 2, -2, 3].map((by) => stepBy(run, choice.place, by, choice.kind)).filter((place) => place !== choice.place);
       const steps = [...new Set(places)].map((place) => run.steps[place]);
       const id = run.item.id;
       client.prefetch(steps.flatMap((step) => [
-        matrixAsk(id, step),
-        ...(choice.row ? [tensorAsk(id, choice.row.row, step, choice.sample, paint)] : []),
-        ...(choice.sample !== null ? [samplesAsk(id, step)] : []),
+        matrixQuery(id, step),
+        ...(choice.row ? [tensorQuery(id, choice.row.row, step, choice.sample, paint)] : []),
+        ...(choice.sample !== null ? [samplesQuery(id, step)] : []),
       ]));
     }, 40);
     return () => clearTimeout(timer);
@@ -241,8 +221,8 @@ function useSettled(value: number): number {
   return settled;
 }
 
-/** Light or dark as the reader chose last. */
-function useKeptTheme(element: HTMLElement): { isDark: boolean; turn(): void } {
+/** The theme that the user chose last. */
+function useStoredTheme(element: HTMLElement): { isDark: boolean; turn(): void } {
   const { isDark, turn } = useTheme(element);
   return {
     isDark,

@@ -1,16 +1,16 @@
-// A table of any length: only the rows in view are drawn. Sortable, walked by keys, copied as text.
+// A virtual table: renders only visible rows; sortable, keyboard navigation, copies as text.
 
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { IconButton } from "../app/controls";
-import { heightOf, inOrder, rowAfter, scrollTo, tabbed, upTo, windowAt } from "../lib/virtual";
-import { copied } from "./copied";
+import { IconButton } from "../graph/controls";
+import { heightOf, sortRows, rowAfter, scrollTo, toTsv, upTo, windowAt } from "../lib/virtual-rows";
+import { copyText } from "./clipboard";
 import "../style/table.css";
 
 export interface Column {
   /** By which a sorting is remembered. */
   readonly name: string;
-  /** A function makes it anew each time: what is drawn and kept keeps all that was ever drawn around it. */
+  /** A function creates the element each time: a stored element would keep its whole former tree alive (Preact). */
   readonly title: string | (() => ComponentChildren);
   /** The title where only text will do; `name` if it is missing. */
   readonly plain?: string;
@@ -25,12 +25,12 @@ export interface Column {
   /** What a cell says; "" for nothing. */
   text(row: number): string;
   /** What the pointer says of a cell; its text if it is missing. */
-  told?(row: number): string;
+  tooltip?(row: number): string;
   /** What rows are sorted by; without it the column cannot be sorted. */
   by?(row: number): number | string;
   /** What is drawn in the place of the text. */
   draw?(row: number): ComponentChildren;
-  /** Further classes of a cell: `bad` for one that stands out. */
+  /** Additional classes of a cell: `bad` for an outlier. */
   mark?(row: number): string;
 }
 
@@ -43,7 +43,7 @@ interface Props {
   /** What the table holds, for screen readers. */
   readonly label: string;
   readonly columns: readonly Column[];
-  /** The rows there are, by the numbers that the columns are asked for; or how many, from 0. */
+  /** Row numbers, which are passed to the columns; or their count, for rows from 0. */
   readonly rows: Int32Array | number;
   readonly sorting?: Sorting | null;
   /** Not given: the table sorts by itself. */
@@ -51,7 +51,7 @@ interface Props {
   readonly selected?: number | null;
   readonly onSelect?: (row: number) => void;
   readonly rowHeight?: number;
-  /** Said where there is no row. */
+  /** Shown when there are no rows. */
   readonly empty?: ComponentChildren;
   /** Changes whenever cells may say something else than before, for the same columns and rows. */
   readonly version?: unknown;
@@ -67,7 +67,7 @@ export function VirtualTable(props: Props) {
   const all = useMemo(() => (typeof rows === "number" ? upTo(rows) : rows), [rows]);
   const order = useMemo(() => {
     const by = columns.find(({ name }) => name === sorting?.column)?.by;
-    return by ? inOrder(all, by, sorting!.isDown) : all;
+    return by ? sortRows(all, by, sorting!.isDown) : all;
   }, [all, columns, sorting?.column, sorting?.isDown, props.version]);
   const place = useMemo(() => (selected === null ? -1 : order.indexOf(selected)), [order, selected]);
   const id = useId();
@@ -101,7 +101,7 @@ export function VirtualTable(props: Props) {
   };
   const copy = (lines: Iterable<number>): void => {
     const titles = columns.map(({ plain, name }) => plain ?? name);
-    void copied(tabbed(titles, lines, (row, column) => columns[column].text(row)));
+    void copyText(toTsv(titles, lines, (row, column) => columns[column].text(row)));
   };
   const key = (event: KeyboardEvent): void => {
     if ((event.target as Element).closest("[role=columnheader]")) return;
@@ -123,14 +123,14 @@ export function VirtualTable(props: Props) {
     const cell = (event.target as Element).closest<HTMLElement>(".cell");
     const at = Number(cell?.parentElement?.getAttribute("aria-rowindex") ?? 0) - 2;
     const column = cell ? columns[[...cell.parentElement!.children].indexOf(cell)] : undefined;
-    if (cell && column && at >= 0 && at < order.length) cell.title = (column.told ?? column.text)(order[at]);
+    if (cell && column && at >= 0 && at < order.length) cell.title = (column.tooltip ?? column.text)(order[at]);
   };
   const { first, end, top } = windowAt(view.scrolled, view.height, rowHeight, order.length);
   const widths = columns.map(({ width, least = LEAST }) => (width ? `${width}px` : `minmax(${least}px, 1fr)`)).join(" ");
   const least = columns.reduce((sum, { width, least = LEAST }) => sum + (width ?? least), 0);
   const lines = [];
   for (let at = first; at < end; at++) {
-    lines.push(<Line key={at % (end - first + 1)} id={`${id}-${at}`} at={at} row={order[at]} columns={columns} isSelected={order[at] === selected}
+    lines.push(<TableRow key={at % (end - first + 1)} id={`${id}-${at}`} at={at} row={order[at]} columns={columns} isSelected={order[at] === selected}
       onSelect={props.onSelect} version={props.version} />);
   }
   return (
@@ -140,9 +140,9 @@ export function VirtualTable(props: Props) {
       onScroll={(event) => setView({ scrolled: event.currentTarget.scrollTop, height: bodyHeight(event.currentTarget) })}>
       <div class="table-head" role="row" style={{ minWidth: `${least}px` }}>
         {columns.map((column) => <Head key={column.name} column={column} sorting={sorting} onSort={() => sort(column)} />)}
-        <span class="table-copy"><IconButton icon="copy" title="Copy the table as text" onClick={() => copy(order)} /></span>
+        <span class="table-copy"><IconButton icon="copy" title="Copy table as text" onClick={() => copy(order)} /></span>
       </div>
-      {order.length === 0 && <div class="table-empty quiet">{props.empty ?? "Nothing fits."}</div>}
+      {order.length === 0 && <div class="table-empty quiet">{props.empty ?? "No matches"}</div>}
       <div class="table-body" style={{ height: `${heightOf(order.length, rowHeight)}px`, minWidth: `${least}px` }}>
         <div class="table-rows" style={{ transform: `translateY(${top}px)` }}>{lines}</div>
       </div>
@@ -170,7 +170,7 @@ function Head({ column, sorting, onSort }: { column: Column; sorting: Sorting | 
   );
 }
 
-interface LineProps {
+interface TableRowProps {
   readonly id: string;
   readonly at: number;
   readonly row: number;
@@ -182,13 +182,13 @@ interface LineProps {
 
 /** Made anew only where it says something else: scrolling moves rows and changes few. (Cells that were drawn must not be kept
  * instead: each would keep all that was around it.) */
-class Line extends Component<LineProps> {
-  shouldComponentUpdate(next: LineProps): boolean {
+class TableRow extends Component<TableRowProps> {
+  shouldComponentUpdate(next: TableRowProps): boolean {
     const { at, row, columns, isSelected, version } = this.props;
     return at !== next.at || row !== next.row || columns !== next.columns || isSelected !== next.isSelected || version !== next.version;
   }
 
-  render({ id, at, row, columns, isSelected }: LineProps) {
+  render({ id, at, row, columns, isSelected }: TableRowProps) {
     return (
       <div class={`table-row${isSelected ? " selected" : ""}${at % 2 ? " odd" : ""}`} role="row" id={id} aria-rowindex={at + 2}
         aria-selected={isSelected} onClick={() => this.props.onSelect?.(this.props.row)}>

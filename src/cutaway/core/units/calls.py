@@ -1,4 +1,4 @@
-"""Values and calls as the rules see them: shapes, factors and arguments, without a single number of the data."""
+"""Values and calls as the rules see them: shapes, factors and arguments, without data."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from cutaway.core.units.factors import (
     Factor,
     Origins,
     Role,
-    certain,
-    refined,
+    certain_factors,
+    refine_pairs,
 )
 from cutaway.core.units.layout import UnitLayout
 
 Shape = tuple[int, ...]
 ACTIVATION: Final = "activation"
 PARAMETER: Final = "parameter"
-"""A parameter, or what carrying operations made of one."""
+"""A parameter, or the result of carrying operations on one."""
 CONSTANT: Final = "constant"
-"""A buffer, a constant, or what was computed from such alone: it never decides."""
+"""A buffer, a constant, or a value computed only from these: it never decides."""
 Kind = Literal["activation", "parameter", "constant"]
 
 
@@ -42,17 +42,17 @@ class Value:
     dims: Dims
     is_float: bool = True
     is_mask: bool = False
-    """Whether it is boolean: as an index it chooses, and takes as many dimensions as it has."""
+    """Whether it is boolean: as an index it is a mask, and indexes as many dimensions as it has."""
     kind: Kind = "activation"
     has_units: bool = False
     had_units: bool = False
-    """Whether it or what it was computed from has units."""
+    """Whether it, or a value it was computed from, has units."""
     is_contradictory: bool = False
-    """Whether those it was computed from disagree about a dimension."""
+    """Whether the values it was computed from disagree about a dimension."""
     ruleless: str = ""
-    """The function that made it, where there is no rule for it."""
+    """The function that computed it, if there is no rule for that function."""
     step: int = 0
-    """Of `arange`: the distance of its numbers, by which `embedding_bag` tells where its bags begin."""
+    """For `arange`: the step, from which `embedding_bag` infers where its bags begin."""
 
     @property
     def n_dims(self) -> int:
@@ -71,7 +71,7 @@ class Value:
         return True
 
     def settle(self, dims: Dims) -> None:
-        """Give it its factors."""
+        """Sets its factors."""
         self.dims = dims
         for dim in dims:
             for factor in dim:
@@ -81,17 +81,17 @@ class Value:
 
 
 @dataclass(eq=False, slots=True)
-class Book:
-    """What a walk over a graph notes down besides the factors themselves."""
+class InferenceState:
+    """What a walk over a graph collects besides the factors themselves."""
 
     reads: dict[int, list[Dim]] = field(default_factory=dict)
-    """Value → what each layer that reads it takes for its units."""
+    """Value → the factors that each layer reading it takes as units."""
     reduced: list[Factor] = field(default_factory=list)
-    """Factors that a reduction took away."""
-    apart: set[tuple[int, ...]] = field(default_factory=set)
-    """The kins of dimensions that held units and positions and were taken apart again."""
+    """Factors that a reduction removed."""
+    split_dims: set[tuple[int, ...]] = field(default_factory=set)
+    """The kins of dimensions that merged units and positions and were split again."""
     plain: dict[tuple[object, ...], UnitLayout] = field(default_factory=dict)
-    """Layouts of values whose dimensions each count one thing; many values share one."""
+    """Cache of layouts for values whose dimensions each count one thing; many values share one."""
     n_origins: int = 0
     reader: int = -1
     """The op whose rule is being applied."""
@@ -101,10 +101,10 @@ class Book:
         return self.n_origins
 
     def claim(self, value: Value, factors: Sequence[Factor], *, is_strong: bool = True) -> None:
-        """Note that a reader takes these factors of a value for its units."""
-        for factor in certain(factors):
+        """Records that a reader takes these factors of a value as units."""
+        for factor in certain_factors(factors):
             if factor.role == SAMPLE:
-                factor.mix()  # what a layer takes for its units counts no samples
+                factor.mix()  # what a layer reads as units cannot count samples
         chosen = tuple(factor for factor in factors if factor.role not in (SAMPLE, SCRAMBLED))
         if not chosen:
             return
@@ -117,34 +117,34 @@ class Book:
 
 
 class Call:
-    """One call of a function: its arguments with a `Value` in the place of each tensor, and the shapes it gave."""
+    """One call of a function: its arguments with a `Value` for each tensor, and the shapes of its results."""
 
-    __slots__ = ("args", "book", "function", "is_contradictory", "is_layer", "kwargs", "shapes", "tensors")
+    __slots__ = ("args", "function", "is_contradictory", "is_layer", "kwargs", "shapes", "state", "tensors")
 
     def __init__(
         self,
-        book: Book,
+        state: InferenceState,
         function: str,
         args: Sequence[Any],
         kwargs: dict[str, Any],
         shapes: Sequence[Shape],
         tensors: Sequence[Value],
     ) -> None:
-        self.book, self.function = book, function
+        self.state, self.function = state, function
         self.args, self.kwargs = args, kwargs
         self.shapes = shapes
         self.tensors = tensors
-        """All tensors among the arguments, in order."""
+        """All tensors in the arguments, in order."""
         self.is_contradictory = False
         self.is_layer = False
-        """Whether it fixed units: what it made is an activation, also if it was made of parameters alone."""
+        """Whether it fixed units: then its result is an activation, even if computed only from parameters."""
 
     @property
     def shape(self) -> Shape:
         return self.shapes[0]
 
     def argument(self, place: int, *names: str, default: Any = None) -> Any:
-        """One argument, handed over by name or by position."""
+        """One argument, passed by name or by position."""
         for name in names:
             if name in self.kwargs:
                 return self.kwargs[name]
@@ -152,22 +152,22 @@ class Call:
 
     def value(self, place: int, *names: str) -> Value:
         """An argument that must be a tensor."""
-        found = self.argument(place, *names)
-        if not isinstance(found, Value):
-            raise TypeError(f"argument {place} of {self.function} is no tensor")
-        return found
+        argument = self.argument(place, *names)
+        if not isinstance(argument, Value):
+            raise TypeError(f"argument {place} of {self.function} is not a tensor")
+        return argument
 
-    def maybe(self, place: int, *names: str) -> Value | None:
-        found = self.argument(place, *names)
-        return found if isinstance(found, Value) else None
+    def optional_value(self, place: int, *names: str) -> Value | None:
+        argument = self.argument(place, *names)
+        return argument if isinstance(argument, Value) else None
 
     def step(self) -> int:
-        """The distance of the numbers that `arange` makes; 0 where it is another function."""
+        """The step of `arange`; 0 for other functions."""
         step = self.argument(2, "step", default=1) if self.function == "arange" else 0
         return step if type(step) is int else 0
 
     def rest(self, place: int, *names: str) -> Any:
-        """What `view(2, 3)` and `view((2, 3))` both hand over: several numbers, one by one or together."""
+        """Several numbers, passed one by one or together: `view(2, 3)` or `view((2, 3))`."""
         for name in names:
             if name in self.kwargs:
                 return self.kwargs[name]
@@ -177,43 +177,43 @@ class Call:
     # making factors
 
     def new(self, size: int, role: Role, *sources: Factor, origins: Origins | None = None) -> Dim:
-        """One dimension of one new factor; of size 1 none at all, unless it counts units or samples."""
+        """A dimension with one new factor; with none for size 1, unless it counts units or samples."""
         if size == 1 and role not in (UNIT, SAMPLE):
             return ()
         made = Factor(size, role, origins, sources)
-        # A longer or shorter stretch of the tokens is tokens still.
+        # A longer or shorter range of tokens still counts tokens.
         for factor in sources:
             made.is_input |= factor.head.is_input
             made.is_parameter |= factor.head.is_parameter
         return (made,)
 
     def units(self, *sizes: int) -> list[Dim]:
-        """Dimensions of new units, of one origin, in their order."""
-        origin = self.book.origin()
+        """Dimensions of new units with one origin, in order."""
+        origin = self.state.origin()
         self.is_layer = True
         return [(Factor(size, UNIT, {origin: (order,)}),) for order, size in enumerate(sizes)]
 
     def like(self, dim: Dim, size: int) -> Dim:
-        """One new factor of the role and order of a dimension, for a slice of it: what indexes it has changed, what it
-        counts has not. Of samples and others in one dimension, a slice is rows that belong to no sample."""
+        """One new factor with the role and order of a dimension, for a slice of it: the indices change, what it counts
+        does not. A slice of a dimension that merges samples with others gives rows that belong to no sample."""
         factors = [factor for factor in dim if factor.size != 1] or list(dim)
         if not factors or (len(factors) > 1 and any(factor.role == SAMPLE for factor in factors)):
             return self.new(size, NEUTRAL)
-        return self.joined(factors, size)
+        return self.merge(factors, size)
 
-    def joined(self, factors: Sequence[Factor], size: int) -> Dim:
-        """One new factor of the role that several have together."""
+    def merge(self, factors: Sequence[Factor], size: int) -> Dim:
+        """One new factor with the common role of several."""
         roles = {factor.role for factor in factors}
-        role = _blend(roles)
+        role = _common_role(roles)
         if role is None:
             self.is_contradictory = True
             role = OPEN
-        return self.new(size, role, *factors, origins=merged(factors))
+        return self.new(size, role, *factors, origins=merge_origins(factors))
 
     # joining
 
     def join(self, values: Sequence[Value], shape: Shape) -> Dims:
-        """The dimensions of what an elementwise operation makes of some values, aligned at the last dimension."""
+        """The dimensions of an elementwise result; values are aligned at the last dimension."""
         first = values[0]
         if first.shape == shape and all(value.dims == first.dims for value in values):
             return first.dims
@@ -235,13 +235,12 @@ class Call:
         if self.is_contradictory:
             beside = {id(factor) for factors in weak.values() for factor in factors}
             return tuple(
-                _opened(dim) if _stood_in(place, all_dims, beside) else dim
-                for place, dim in enumerate(done, -len(done))
+                _reopen(dim) if _was_in(place, all_dims, beside) else dim for place, dim in enumerate(done, -len(done))
             )
         self.is_contradictory = was_contradictory
         for number, factors in weak.items():
             if values:
-                self.book.claim(values[max(number, 0)], factors, is_strong=False)
+                self.state.claim(values[max(number, 0)], factors, is_strong=False)
         return tuple(done)
 
     def _join(self, a: Dim, b: Dim, number: int, weak: dict[int, list[Factor]]) -> Dim:
@@ -251,7 +250,7 @@ class Call:
         joined = list(ones[0] if len(ones[0]) >= len(ones[1]) else ones[1])
         for place, pair in enumerate(zip(*ones, strict=False)):
             joined[place] = self.meet(*pair, number, weak)
-        for one, other in refined(a, b):
+        for one, other in refine_pairs(a, b):
             joined.append(self._pair(one, other, number, weak))
         return tuple(joined)
 
@@ -264,21 +263,21 @@ class Call:
             size *= factor.size
         roles = {factor.role for factor in everyone}
         if roles == {UNIT}:
-            return Factor(size, UNIT, {self.book.origin(): ()}, everyone)
+            return Factor(size, UNIT, {self.state.origin(): ()}, everyone)
         if UNIT not in roles and SCRAMBLED not in roles:
-            return Factor(size, _blend(roles) or POSITION, None, everyone)
+            return Factor(size, _common_role(roles) or POSITION, None, everyone)
         self.is_contradictory = True
         return Factor(size, OPEN, None, everyone)
 
     def meet(self, f: Factor, g: Factor, number: int, weak: dict[int, list[Factor]]) -> Factor:
-        """What two factors of equal size in one place are."""
+        """The factor that results from two factors of equal size in the same dimension."""
         if f.is_same(g):
             return f
         if SCRAMBLED in (f.role, g.role):
             for factor in (f, g):
                 if factor.role in (SAMPLE, POSITION):
                     return factor
-            return Factor(f.size, SCRAMBLED, merged((f, g)), (f, g))
+            return Factor(f.size, SCRAMBLED, merge_origins((f, g)), (f, g))
         for mine, others, side in ((f, g, -1), (g, f, number)):
             if mine.role in (NEUTRAL, OPEN) and (others.role not in (NEUTRAL, OPEN) or mine.role == NEUTRAL):
                 if others.role == UNIT:
@@ -286,7 +285,7 @@ class Call:
                 elif others.role in (NEUTRAL, OPEN):
                     mine.link(others)
                 else:
-                    mine.stood_beside(others.role)
+                    mine.add_neighbor_role(others.role)
                     if others.role == SAMPLE:
                         mix_indexed(mine, others)
                 return others
@@ -299,7 +298,7 @@ class Call:
             return f
         for factor in (f, g):
             if factor.role == SAMPLE:
-                factor.mix()  # what stands in one place with positions or units counts no samples
+                factor.mix()  # what is combined with positions or units cannot count samples
         if UNIT not in (f.role, g.role):
             return f if f.role == SAMPLE or g.role != SAMPLE else g
         self.is_contradictory = True
@@ -311,18 +310,18 @@ def _ones(dim: Dim) -> list[Factor]:
     return [factor for factor in dim if factor.size == 1 and (len(dim) == 1 or factor.role in (UNIT, SAMPLE))]
 
 
-def _stood_in(place: int, all_dims: Sequence[Dims], factors: set[int]) -> bool:
-    """Whether one of some factors stood in a dimension, counted from the last one."""
+def _was_in(place: int, all_dims: Sequence[Dims], factors: set[int]) -> bool:
+    """Whether one of these factors was in a dimension, counted from the last one."""
     return any(id(factor) in factors for dims in all_dims if -place <= len(dims) for factor in dims[place])
 
 
-def _opened(dim: Dim) -> Dim:
-    """Where values have their units in different dimensions, what is a unit in one of them alone is open again."""
+def _reopen(dim: Dim) -> Dim:
+    """Reopens factors that are units in only one of the values, if values have units in different dimensions."""
     return tuple(factor if factor.role != UNIT else Factor(factor.size, OPEN, None, (factor,)) for factor in dim)
 
 
 def values_in(tree: Any) -> Iterator[Value]:
-    """The values in nested tuples, lists, dicts and slices, in order."""
+    """Yields the values in nested tuples, lists, dicts and slices, in order."""
     if isinstance(tree, Value):
         yield tree
     elif isinstance(tree, (tuple, list)):
@@ -335,13 +334,13 @@ def values_in(tree: Any) -> Iterator[Value]:
 
 
 def mix_indexed(own: Factor, samples: Factor) -> None:
-    """Note that what a parameter has an entry for each place of counts no samples: it would not fit another number."""
+    """Records that a dimension indexed by a parameter cannot count samples: their number would be fixed."""
     if own.size != 1 and own.head.is_parameter:
         samples.mix()
 
 
-def merged(factors: Sequence[Factor]) -> Origins:
-    """The origins of all units among some factors; of several orders in one origin the first."""
+def merge_origins(factors: Sequence[Factor]) -> Origins:
+    """The origins of all units among some factors; of several orders in one origin, the first."""
     origins: Origins = {}
     for factor in factors:
         for origin, order in factor.origins.items():
@@ -349,8 +348,8 @@ def merged(factors: Sequence[Factor]) -> Origins:
     return origins
 
 
-def _blend(roles: set[Role]) -> Role | None:
-    """The role of several factors together; None where they cannot be told apart any more."""
+def _common_role(roles: set[Role]) -> Role | None:
+    """The common role of several factors; None if they conflict."""
     certain = roles - {OPEN, NEUTRAL}
     if SCRAMBLED in certain:
         return SCRAMBLED
@@ -359,5 +358,5 @@ def _blend(roles: set[Role]) -> Role | None:
     if not certain:
         return OPEN if OPEN in roles else NEUTRAL
     if certain == {UNIT, POSITION}:
-        return UNIT  # part of a flattened convolution is again part of one
+        return UNIT  # a part of a flattened convolution output still counts units
     return POSITION if certain == {SAMPLE, POSITION} else None

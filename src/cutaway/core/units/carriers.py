@@ -1,11 +1,11 @@
-"""Rules of functions that carry units along: elementwise operations, views, slices, pools, reductions."""
+"""Rules of functions that carry units: elementwise functions, views, slices, concatenation, sorting."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cutaway.core.units.calls import Call, Shape, Value, merged, values_in
+from cutaway.core.units.calls import Call, Shape, Value, merge_origins, values_in
 from cutaway.core.units.factors import (
     NEUTRAL,
     OPEN,
@@ -16,7 +16,7 @@ from cutaway.core.units.factors import (
     Dim,
     Dims,
     Factor,
-    has,
+    has_role,
     mix,
     size_of,
 )
@@ -28,26 +28,26 @@ def elementwise(call: Call) -> list[Dims]:
 
 
 def first_only(call: Call) -> list[Dims | None]:
-    """Only the first tensor counts: `type_as`, `to(other)`, fills in place."""
+    """Only the first tensor counts: `type_as`, `to(other)`, in-place fills."""
     x = call.tensors[0]
     return [x.dims if shape == x.shape else None for shape in call.shapes]
 
 
-def drawn(call: Call) -> list[Dims | None]:
-    """`normal`: random numbers in place, or around means and deviations."""
+def normal(call: Call) -> list[Dims | None]:
+    """`normal`: random numbers in place, or with given means and standard deviations."""
     return first_only(call) if call.function.endswith("_") else list(elementwise(call))
 
 
-def across(call: Call) -> list[Dims]:
-    """`cross`: elementwise, but for a dimension that is computed across."""
+def cross(call: Call) -> list[Dims]:
+    """`cross`: elementwise, except for the dimension it computes across."""
     a, b = call.tensors
     done = call.join([a, b], call.shape)
     mix(done[axis(call.argument(2, "dim", default=-1), len(done))])
     return [done]
 
 
-def scanned(call: Call) -> list[Dims]:
-    """`cumsum`, FFT: computes across a dimension, and keeps it."""
+def scan(call: Call) -> list[Dims]:
+    """`cumsum`, FFT: computes across a dimension and keeps it."""
     x = call.tensors[0]
     names = ("dim", "dims", "axis")
     place = 2 if call.function.startswith("fft") else 1
@@ -126,17 +126,17 @@ def unsqueeze(call: Call) -> Dims:
     return (*x.dims[:at], (), *x.dims[at:])
 
 
-def reshaped(call: Call) -> list[Dims]:
+def view(call: Call) -> list[Dims]:
     x = call.tensors[0]
     return [reshape(call, x.dims, shape) for shape in call.shapes]
 
 
-def real_parts(call: Call) -> Dims:
-    """`view_as_real`: real and imaginary part are a new last dimension."""
+def view_as_real(call: Call) -> Dims:
+    """`view_as_real`: real and imaginary part become a new last dimension."""
     return (*call.value(0, "input", "self").dims, call.new(2, NEUTRAL))
 
 
-def complex_whole(call: Call) -> Dims:
+def view_as_complex(call: Call) -> Dims:
     return call.value(0, "input", "self").dims[:-1]
 
 
@@ -144,7 +144,7 @@ def complex_whole(call: Call) -> Dims:
 
 
 def expand(call: Call) -> list[Dims]:
-    return [_expanded(call, value, shape) for value, shape in zip(_firsts(call), call.shapes, strict=True)]
+    return [_expand(call, value, shape) for value, shape in zip(_firsts(call), call.shapes, strict=True)]
 
 
 def _firsts(call: Call) -> Sequence[Value]:
@@ -152,7 +152,7 @@ def _firsts(call: Call) -> Sequence[Value]:
     return tensors if len(tensors) == len(call.shapes) > 1 else [tensors[0]] * len(call.shapes)
 
 
-def _expanded(call: Call, x: Value, shape: Shape) -> Dims:
+def _expand(call: Call, x: Value, shape: Shape) -> Dims:
     new = len(shape) - x.n_dims
     dims: list[Dim] = [call.new(size, NEUTRAL) for size in shape[:new]]
     for dim, size, old in zip(x.dims, shape[new:], x.shape, strict=True):
@@ -161,7 +161,7 @@ def _expanded(call: Call, x: Value, shape: Shape) -> Dims:
 
 
 def meshgrid(call: Call) -> list[Dims]:
-    """Each value in a dimension of its own, repeated along those of the others."""
+    """Each value has its own dimension and is repeated along the others."""
     is_swapped = call.argument(9, "indexing") == "xy"
     done: list[Dims] = []
     for number, (value, shape) in enumerate(zip(call.tensors, call.shapes, strict=True)):
@@ -172,7 +172,7 @@ def meshgrid(call: Call) -> list[Dims]:
 
 
 def repeat(call: Call) -> Dims:
-    """Whole copies one after another: the new factor stands before the old ones."""
+    """Repeats the whole: the new factor precedes the old ones."""
     x = call.value(0, "input", "self")
     n_new = len(call.shape) - x.n_dims
     dims: list[Dim] = [call.new(size, NEUTRAL) for size in call.shape[:n_new]]
@@ -183,13 +183,13 @@ def repeat(call: Call) -> Dims:
 
 
 def repeat_interleave(call: Call) -> Dims:
-    """Copies of each element side by side: the new factor stands behind the old ones."""
+    """Repeats each element: the new factor follows the old ones."""
     x = call.value(0, "input", "self")
     repeats, given = call.argument(1, "repeats"), call.argument(2, "dim")
     if not isinstance(repeats, int) or given is None:
         over = range(x.n_dims) if given is None else [axis(given, x.n_dims)]
         return tuple(
-            by_data(call, dim, size) if d in over else dim
+            data_dependent(call, dim, size) if d in over else dim
             for d, (dim, size) in enumerate(zip(x.dims, call.shape, strict=False))
         )
     at = axis(given, x.n_dims)
@@ -209,17 +209,17 @@ def stack(call: Call) -> Dims:
 def cat(call: Call) -> Dims:
     values = [value for value in values_in(call.argument(0, "tensors")) if value.shape != (0,)]
     at = axis(call.argument(1, "dim", "axis", default=0), len(call.shape))
-    return concatenated(call, values, at)
+    return concatenate(call, values, at)
 
 
-def stacked(call: Call) -> Dims:
-    """`hstack`, `vstack`, `dstack`, `column_stack`: values of fewer dimensions gain some, then `cat`."""
-    values = [_raised(value, call.function) for value in values_in(call.argument(0, "tensors"))]
+def stack_variants(call: Call) -> Dims:
+    """`hstack`, `vstack`, `dstack`, `column_stack`: adds missing dimensions, then `cat`."""
+    values = [_with_missing_dims(value, call.function) for value in values_in(call.argument(0, "tensors"))]
     at = {"hstack": min(1, len(call.shape) - 1), "column_stack": 1, "dstack": 2}.get(call.function, 0)
-    return concatenated(call, values, at)
+    return concatenate(call, values, at)
 
 
-def _raised(value: Value, function: str) -> Value:
+def _with_missing_dims(value: Value, function: str) -> Value:
     n = {"hstack": 1, "dstack": 3}.get(function, 2)
     n_front = 0 if function == "column_stack" or value.n_dims > 1 else 1
     shape, dims = value.shape, value.dims
@@ -231,8 +231,8 @@ def _raised(value: Value, function: str) -> Value:
     return raised
 
 
-def concatenated(call: Call, values: Sequence[Value], at: int) -> Dims:
-    """Other dimensions are joined; along the dimension there is a new factor of the parts' role."""
+def concatenate(call: Call, values: Sequence[Value], at: int) -> Dims:
+    """Joins the other dimensions; along the concatenated one, there is a new factor with the role of the parts."""
     shapes = [tuple(1 if d == at else size for d, size in enumerate(value.shape)) for value in values]
     dims = [tuple(() if d == at else dim for d, dim in enumerate(value.dims)) for value in values]
     inner = tuple(1 if d == at else size for d, size in enumerate(call.shape))
@@ -248,22 +248,22 @@ def concatenated(call: Call, values: Sequence[Value], at: int) -> Dims:
 def _along(call: Call, values: Sequence[Value], parts: Sequence[Dim], size: int) -> Dim:
     roles = {factor.role for part in parts for factor in part}
     if UNIT in roles:
-        whole = {factor.role for part in parts for factor in part if has((part,), UNIT)}
+        whole = {factor.role for part in parts for factor in part if has_role((part,), UNIT)}
         for value, part in zip(values, parts, strict=True):
             kinds = {factor.role for factor in part}
             if kinds & {OPEN, NEUTRAL} and UNIT not in kinds:
-                call.book.claim(value, part, is_strong=False)
+                call.state.claim(value, part, is_strong=False)
             elif kinds and UNIT not in kinds and POSITION in kinds:
                 call.is_contradictory = True
                 return call.new(size, OPEN, *(factor for each in parts for factor in each))
         if whole <= {UNIT, POSITION, NEUTRAL}:
-            return call.joined([factor for part in parts for factor in part], size)
+            return call.merge([factor for part in parts for factor in part], size)
     sources = tuple(factor for part in parts for factor in part)
     if not sources:
         return call.new(size, NEUTRAL)
     if SAMPLE in roles and roles - {SAMPLE, NEUTRAL, OPEN}:
         return call.new(size, POSITION, *sources)
-    return call.joined(sources, size)
+    return call.merge(sources, size)
 
 
 # taking parts
@@ -272,11 +272,11 @@ def _along(call: Call, values: Sequence[Value], parts: Sequence[Dim], size: int)
 def split(call: Call) -> list[Dims]:
     """`split`, `chunk`, `tensor_split`: each part has a new factor of the same role and order."""
     x = call.value(0, "input", "self", "tensor")
-    at = _changed(x.shape, call, 2)
+    at = _split_dim(x.shape, call, 2)
     return [_cut(call, x.dims, at, shape) for shape in call.shapes]
 
 
-def _changed(shape: Shape, call: Call, place: int) -> int:
+def _split_dim(shape: Shape, call: Call, place: int) -> int:
     given = call.argument(place, "dim", "axis", default=0)
     if call.function in ("hsplit", "vsplit", "dsplit"):
         given = {"vsplit": 0, "hsplit": min(1, len(shape) - 1), "dsplit": 2}[call.function]
@@ -289,8 +289,8 @@ def _cut(call: Call, dims: Dims, at: int, shape: Shape) -> Dims:
     )
 
 
-def narrowed(call: Call) -> Dims:
-    """`narrow`, `glu`, `rfft`, `pad`, pools along the last dimension: sizes change, roles stay."""
+def resize_dims(call: Call) -> Dims:
+    """`narrow`, `glu`, `rfft`, `pad`, pooling along the last dimension: sizes change, roles stay."""
     x = call.tensors[0]
     return tuple(
         dim if size_of(dim) == size else call.like(dim, size) for dim, size in zip(x.dims, call.shape, strict=True)
@@ -319,8 +319,8 @@ def diagonal(call: Call) -> Dims:
     return (*dims, call.like((*x.dims[a], *x.dims[b]), call.shape[-1]))
 
 
-def on_diagonal(call: Call) -> Dims:
-    """`diag_embed`: what stood in the last dimension stands on a diagonal, and counts along its columns."""
+def diag_embed(call: Call) -> Dims:
+    """`diag_embed`: moves the last dimension to a diagonal, where it counts along the columns."""
     x = call.value(0, "input", "self")
     a, b = (axis(call.argument(2 + i, f"dim{i + 1}", default=i - 2), len(call.shape)) for i in (0, 1))
     rows = call.new(call.shape[a], POSITION)
@@ -329,13 +329,13 @@ def on_diagonal(call: Call) -> Dims:
     return tuple(rows if d == a else columns if d == b else next(rest) for d in range(len(call.shape)))
 
 
-def diagonal_of(call: Call) -> Dims:
-    """`diag`: of a vector a matrix, of a matrix its diagonal."""
-    return on_diagonal(call) if call.value(0, "input", "self").n_dims == 1 else diagonal(call)
+def diag(call: Call) -> Dims:
+    """`diag`: a matrix from a vector, or the diagonal of a matrix."""
+    return diag_embed(call) if call.value(0, "input", "self").n_dims == 1 else diagonal(call)
 
 
-def windows(call: Call) -> Dims:
-    """`Tensor.unfold`: a dimension becomes positions of windows, and what is inside them a new last one."""
+def unfold(call: Call) -> Dims:
+    """`Tensor.unfold`: a dimension becomes positions of windows, and a new last dimension indexes inside them."""
     x = call.value(0, "self", "input")
     at = axis(call.argument(1, "dimension"), x.n_dims)
     inside = call.like(x.dims[at], call.shape[-1])
@@ -343,27 +343,27 @@ def windows(call: Call) -> Dims:
     return (*dims, inside)
 
 
-def by_data(call: Call, dim: Dim, size: int) -> Dim:
-    """A dimension whose entries the data chose or ordered: units are scrambled, other rows are nobody's any more."""
+def data_dependent(call: Call, dim: Dim, size: int) -> Dim:
+    """A dimension selected or sorted by the data: units are scrambled, other rows no longer belong to a sample."""
     if counts_units(dim):
-        return call.new(size, SCRAMBLED, *dim, origins=merged(dim))
-    return rows(call, dim, size)
+        return call.new(size, SCRAMBLED, *dim, origins=merge_origins(dim))
+    return data_selected_rows(call, dim, size)
 
 
 def counts_units(factors: Iterable[Factor]) -> bool:
-    """Whether choosing entries of a dimension chooses units: places chosen by a router, among other rows, are rows."""
+    """Whether selecting entries of a dimension selects units; slots selected by a router among other rows are rows."""
     roles = {factor.role for factor in factors if factor.size != 1}
     return (UNIT in roles or roles == {SCRAMBLED}) and SAMPLE not in roles and NEUTRAL not in roles
 
 
-def rows(call: Call, factors: Sequence[Factor], size: int) -> Dim:
-    """Rows that the data chose. Of several merged dimensions it is not known which of them a chosen row comes from."""
+def data_selected_rows(call: Call, factors: Sequence[Factor], size: int) -> Dim:
+    """Rows selected by the data. If dimensions were merged, it is not known which of them a selected row comes from."""
     sources = [factor for factor in factors if factor.size != 1]
     return call.new(size, NEUTRAL, *(sources if len(sources) == 1 else ()))
 
 
-def ordered(call: Call) -> list[Dims]:
-    """`topk`, `sort`, `argsort`, `kthvalue`: along units the order depends on the data."""
+def sort(call: Call) -> list[Dims]:
+    """`topk`, `sort`, `argsort`, `kthvalue`: along units, the order depends on the data."""
     x = call.value(0, "input", "self")
     place = {"topk": 2, "kthvalue": 2, "msort": 9, "multinomial": 9}.get(call.function.strip("_"), 1)
     given = call.argument(place, "dim", default=-1 if call.function != "msort" else 0)
@@ -371,7 +371,7 @@ def ordered(call: Call) -> list[Dims]:
         given = -1
     at = axis(given, x.n_dims)
     return [
-        tuple(by_data(call, dim, shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
+        tuple(data_dependent(call, dim, shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
         if len(shape) == x.n_dims
         else tuple(dim for d, dim in enumerate(x.dims) if d != at)
         for shape in call.shapes
@@ -382,13 +382,13 @@ def ordered(call: Call) -> list[Dims]:
 
 
 def axis(given: Any, n_dims: int) -> int:
-    """A dimension counted from the front."""
+    """A dimension as a non-negative index."""
     number = int(given)
     return number + n_dims if number < 0 else number
 
 
 def axes(given: Any, n_dims: int) -> list[int]:
-    """Dimensions counted from the front, from one number or several."""
+    """Dimensions as non-negative indices, from one number or several."""
     if isinstance(given, Iterable):
         return [axis(each, n_dims) for each in given]
     return [axis(given, n_dims)]

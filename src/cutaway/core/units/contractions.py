@@ -1,7 +1,7 @@
-"""Products: matmul, einsum, attention and their kin, written with letters.
+"""The general rule of products (matmul, einsum, attention), in einsum notation.
 
-A letter that stands in the result is kept, a letter that does not vanishes. A product with a parameter is a layer; a
-product of two activations keeps the units that are left.
+Letters in the result are kept, the others are summed over. A product with a parameter is a layer; a product of two
+activations keeps the remaining units.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from cutaway.core.units.factors import (
 )
 
 Operand = tuple[str, dict[str, Dim], Value]
-"""The letters of a value, the factors of each, and the value."""
+"""The letters of a value, the factors of each letter, and the value."""
 
 
 def contract(call: Call, operands: Sequence[tuple[Value, str]], result: str) -> Dims:
-    """The dimensions of a product; each operand comes with one letter a dimension, and so does the result."""
+    """The dimensions of a product; each operand and the result have one letter per dimension."""
     first, *others = [_operand(value, letters) for value, letters in operands]
     if not others:
         _mix([first], result)
@@ -64,7 +64,7 @@ def _pair(call: Call, a: Operand, b: Operand, result: str) -> Operand:
 
 
 def _without_broadcast(operand: Operand, other: Operand) -> Operand:
-    """An operand without the letters that are repeated to fit the other one."""
+    """An operand without the letters that are broadcast to the other one."""
     _, dims, value = operand
     kept = {letter: dim for letter, dim in dims.items() if size_of(dim) != 1 or size_of(other[1].get(letter, ())) == 1}
     return operand if len(kept) == len(dims) else ("".join(kept), kept, value)
@@ -75,8 +75,8 @@ def _mix(operands: Sequence[Operand], result: str) -> None:
         mix(*(dims[letter] for letter in letters if letter not in result))
 
 
-def _joined(call: Call, a: Operand, b: Operand, letter: str) -> Dim:
-    """What a letter counts in the result; of grouped heads those of the query, which are more."""
+def _join_letter(call: Call, a: Operand, b: Operand, letter: str) -> Dim:
+    """What a letter counts in the result; with grouped heads, the heads of the query, which has more."""
     mine, others = a[1].get(letter), b[1].get(letter)
     if mine is None or others is None:
         return mine or others or ()
@@ -87,7 +87,7 @@ def _joined(call: Call, a: Operand, b: Operand, letter: str) -> Dim:
 
 
 def _of_activations(call: Call, a: Operand, b: Operand, result: str) -> dict[str, Dim]:
-    dims = {letter: _joined(call, a, b, letter) for letter in result}
+    dims = {letter: _join_letter(call, a, b, letter) for letter in result}
     shared = [letter for letter in result if letter in a[1] and letter in b[1]]
     of_a = [letter for letter in result if letter not in b[1] and _has_units(dims[letter])]
     of_b = [letter for letter in result if letter not in a[1] and _has_units(dims[letter])]
@@ -96,37 +96,37 @@ def _of_activations(call: Call, a: Operand, b: Operand, result: str) -> dict[str
     groups += [(b, [*shared, *of_b])] if of_b else []
     origins: dict[Factor, Origins] = {}
     for operand, letters in groups:
-        origin = call.book.origin()
-        ordered = _in_order(operand, letters, dims)
+        origin = call.state.origin()
+        ordered = _ordered_units(operand, letters, dims)
         for place, factor in enumerate(ordered):
             origins.setdefault(factor, {})[origin] = (place,)
-    return {letter: tuple(_renewed(factor, origins) for factor in dim) for letter, dim in dims.items()}
+    return {letter: tuple(_with_origins(factor, origins) for factor in dim) for letter, dim in dims.items()}
 
 
-def _in_order(operand: Operand, letters: Sequence[str], dims: dict[str, Dim]) -> list[Factor]:
-    """The unit factors of some letters, in the order that they have in the operand."""
+def _ordered_units(operand: Operand, letters: Sequence[str], dims: dict[str, Dim]) -> list[Factor]:
+    """The unit factors of some letters, in the order of the operand."""
     letters = sorted(letters, key=lambda letter: operand[0].find(letter) if letter in operand[0] else 99)
-    found = [
+    units = [
         (factor, dict(own.origins) if own is not None else {})
         for letter in letters
-        for factor, own in _beside(dims[letter], operand[1].get(letter, ()))
+        for factor, own in _factor_pairs(dims[letter], operand[1].get(letter, ()))
         if factor.role == UNIT
     ]
-    shared = set.intersection(*(set(origins) for _, origins in found)) if found else set()
+    shared = set.intersection(*(set(origins) for _, origins in units)) if units else set()
     if shared:
         origin = min(shared)
-        found.sort(key=lambda pair: pair[1][origin])
-    return [factor for factor, _ in found]
+        units.sort(key=lambda pair: pair[1][origin])
+    return [factor for factor, _ in units]
 
 
-def _beside(dim: Dim, own: Dim) -> list[tuple[Factor, Factor | None]]:
-    """The factors of a joined letter, each with the operand's own factor in that place."""
+def _factor_pairs(dim: Dim, own: Dim) -> list[tuple[Factor, Factor | None]]:
+    """The factors of a joined letter, each with the operand's own factor at the same place."""
     if len(dim) == len(own):
         return list(zip(dim, own, strict=True))
     return [(factor, factor) for factor in dim]
 
 
-def _renewed(factor: Factor, origins: dict[Factor, Origins]) -> Factor:
+def _with_origins(factor: Factor, origins: dict[Factor, Origins]) -> Factor:
     new = origins.get(factor)
     return factor if new is None else Factor(factor.size, UNIT, new, (factor,), factor.kin)
 
@@ -147,35 +147,35 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
             for letter in result
         }
     chosen = [letter for letter in parameter[0] if letter in result and not _is_settled(theirs.get(letter, ()))]
-    origin = call.book.origin()
+    origin = call.state.origin()
     dims = {letter: theirs.get(letter, ()) for letter in result}
     for place, letter in enumerate(chosen):
         size = max(size_of(ours[letter]), size_of(theirs.get(letter, ())))
         dims[letter] = (Factor(size, UNIT, {origin: (place,)}),)
-    call.book.claim(parameter[2], [factor for letter in chosen for factor in ours[letter]])
+    call.state.claim(parameter[2], [factor for letter in chosen for factor in ours[letter]])
     read = [letter for letter in activation[0] if letter not in result and letter in ours]
-    call.book.claim(activation[2], [factor for letter in read for factor in theirs[letter]])
-    return {letter: _settled(call, dim) if letter not in chosen else dim for letter, dim in dims.items()}
+    call.state.claim(activation[2], [factor for letter in read for factor in theirs[letter]])
+    return {letter: _units_to_positions(call, dim) if letter not in chosen else dim for letter, dim in dims.items()}
 
 
 def _positions(call: Call, letter: str, ours: dict[str, Dim], theirs: dict[str, Dim]) -> Dim:
-    """A letter of the parameter where the activation keeps its units: what it counts is a position."""
+    """A letter of the parameter, if the activation keeps its units: it counts positions."""
     own = theirs.get(letter)
     if own is not None and not _has_units(own):
         return own
     size = max(size_of(ours[letter]), size_of(own or ()))
     for factor in ours[letter]:
-        factor.stood_beside(POSITION)
+        factor.add_neighbor_role(POSITION)
     return call.new(size, POSITION)
 
 
 def _is_settled(dim: Dim) -> bool:
-    """Whether the activation says that a letter counts samples or positions."""
+    """Whether the activation already counts samples or positions with a letter."""
     return bool(dim) and all(factor.role in (SAMPLE, POSITION) for factor in dim)
 
 
-def _settled(call: Call, dim: Dim) -> Dim:
-    """Units of the activation that are not those of the product any more: positions."""
+def _units_to_positions(call: Call, dim: Dim) -> Dim:
+    """Turns units of the activation that are not units of the product into positions."""
     return tuple(
         factor if factor.role != UNIT else Factor(factor.size, POSITION, None, (factor,), factor.kin) for factor in dim
     )

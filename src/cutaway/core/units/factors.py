@@ -1,7 +1,7 @@
-"""Factors: every dimension of a value is an ordered list of them, and each knows what it counts.
+"""Factors: each dimension is an ordered list of factors, each of which counts units, samples or positions.
 
-`(B·H, T, d)` is `[samples · units, positions, units]`. Operations that carry a dimension along hand the same `Factor`
-object on, so that a value deep in a network still knows which input or layer its dimensions came from.
+`(B·H, T, d)` is `[samples · units, positions, units]`. Operations that carry a dimension pass the same `Factor` object
+on, so a value deep in a network still knows which input or layer its dimensions came from.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ UNIT: Final = "U"
 SAMPLE: Final = "S"
 POSITION: Final = "P"
 NEUTRAL: Final = "N"
-"""Made by repeating or stacking: takes the role of what it meets."""
+"""Created by repeating or stacking: takes the role of the factor it is combined with."""
 SCRAMBLED: Final = "X"
 """Units in an order that depends on the data."""
 OPEN: Final = "?"
-"""Not known by itself: inputs, parameters, constants, results of functions without a rule."""
+"""Not known on its own: inputs, parameters, constants, results of functions without a rule."""
 
 Origins = dict[int, tuple[int, ...]]
 """Origin (the op that fixed the units) → the place in the flat index of that op; a split adds a digit."""
@@ -28,7 +28,7 @@ Dims = tuple[Dim, ...]
 
 
 class Claim:
-    """What one reader says of a value: these factors are its units."""
+    """What one reader says about a value: these factors are its units."""
 
     __slots__ = ("factors", "is_behind", "is_strong", "reader", "value")
 
@@ -39,9 +39,9 @@ class Claim:
         self.reader = reader
         """The number of the op that read it."""
         self.is_behind = is_behind
-        """A layer before the reader had fixed other units."""
+        """Whether a layer before the reader had fixed other units."""
         self.is_strong = is_strong
-        """A layer read it; a weak claim comes from standing beside units in an elementwise operation."""
+        """Whether a layer read it; a weak claim comes from an elementwise operation with units."""
 
 
 _NO_CUTS: Final[Mapping[int, tuple[Factor, Factor]]] = MappingProxyType({})
@@ -49,7 +49,7 @@ _NO_ROLES: Final[frozenset[Role]] = frozenset()
 
 
 class Factor:
-    """A size and a role. Open factors that stand in one place are linked: what is said of one holds of the other."""
+    """A size and a role. Open factors in the same place are linked: what holds for one holds for the other."""
 
     __slots__ = (
         "_link",
@@ -59,7 +59,7 @@ class Factor:
         "is_mixed",
         "is_parameter",
         "kin",
-        "met",
+        "neighbor_roles",
         "origins",
         "role",
         "size",
@@ -74,18 +74,18 @@ class Factor:
         self.role: Role = role
         self.origins: Origins = origins or {}
         self.sources = tuple(sources)
-        """The factors that this one was made from by slicing, joining or concatenating."""
+        """The factors from which slicing, joining or concatenating made this one."""
         self.kin = kin or id(self)
-        """Equal for a factor and those that a product made of it: tells whether a merged dimension comes apart."""
+        """Equal for a factor and those a product derives from it: shows whether a merged dimension is split again."""
         self._link: Factor | None = None
-        # Most factors need none of the following four: one empty object stands for all of them.
+        # Most factors need none of the following four, so they share one empty object.
         self.cuts: Mapping[int, tuple[Factor, Factor]] = _NO_CUTS
-        """Size of the left part → the two parts. Cutting twice at one place gives the same parts."""
+        """Size of the left part → the two parts. Splitting twice at the same place gives the same parts."""
         self.wholes: Sequence[tuple[Factor, int]] = ()
-        """The factors that this is a part of, and where they were cut."""
+        """The factors that this is a part of, and where they were split."""
         self.claims: list[Claim] | tuple[()] = ()
-        self.met: frozenset[Role] = _NO_ROLES
-        """Roles that an open or neutral factor stood beside."""
+        self.neighbor_roles: frozenset[Role] = _NO_ROLES
+        """Roles of the factors that an open or neutral factor was combined with."""
         self.is_mixed = False
         """Whether the model computes across it, so that it cannot count samples."""
         self.is_input = False
@@ -98,7 +98,7 @@ class Factor:
 
     @property
     def head(self) -> Factor:
-        """The one that stands for all it is linked to: cuts, claims and marks are kept there."""
+        """The representative of all linked factors (union-find): splits, claims and flags are stored there."""
         factor = self
         while factor._link is not None:
             factor = factor._link
@@ -110,13 +110,13 @@ class Factor:
         return self.head is other.head
 
     def cut(self, left: int) -> tuple[Factor, Factor]:
-        """The two parts of it, the left one of the size given; the same two each time."""
+        """Its two parts, the left one of the given size; the same two objects each time."""
         head = self.head
         parts = head.cuts.get(left)
         if parts is None:
             first = {origin: (*order, 0) for origin, order in head.origins.items()}
             second = {origin: (*order, 1) for origin, order in head.origins.items()}
-            # Each part is kin of its own: a whole and its part are told apart.
+            # Each part gets its own kin, to tell a whole from its part.
             parts = Factor(left, head.role, first), Factor(head.size // left, head.role, second)
             head.cuts = {**head.cuts, left: parts}
             for part in parts:
@@ -127,41 +127,41 @@ class Factor:
         return parts
 
     def link(self, other: Factor) -> None:
-        """From now on the two are one: the head of each is the same factor."""
-        mine, others = self.head, other.head
-        if mine is others or mine.size != others.size:
+        """Links two factors: from now on they have the same head."""
+        head, other_head = self.head, other.head
+        if head is other_head or head.size != other_head.size:
             return
-        others._link = mine
-        mine.claims = [*mine.claims, *others.claims]
-        mine.met |= others.met
-        mine.is_input |= others.is_input
-        mine.is_parameter |= others.is_parameter
-        mine.sources += others.sources
-        mine.wholes = (*mine.wholes, *others.wholes)
-        is_mixed, mine.is_mixed = mine.is_mixed or others.is_mixed, False
+        other_head._link = head
+        head.claims = [*head.claims, *other_head.claims]
+        head.neighbor_roles |= other_head.neighbor_roles
+        head.is_input |= other_head.is_input
+        head.is_parameter |= other_head.is_parameter
+        head.sources += other_head.sources
+        head.wholes = (*head.wholes, *other_head.wholes)
+        is_mixed, head.is_mixed = head.is_mixed or other_head.is_mixed, False
         if is_mixed:
-            mine.mix()
-        for left, parts in others.cuts.items():
-            if left in mine.cuts:
-                for part, twin in zip(mine.cuts[left], parts, strict=True):
+            head.mix()
+        for left, parts in other_head.cuts.items():
+            if left in head.cuts:
+                for part, twin in zip(head.cuts[left], parts, strict=True):
                     part.link(twin)
             else:
-                mine.cuts = {**mine.cuts, left: parts}
+                head.cuts = {**head.cuts, left: parts}
                 for part in parts:
-                    part.head.wholes = (*part.head.wholes, (mine, left))
+                    part.head.wholes = (*part.head.wholes, (head, left))
 
     def mix(self) -> None:
-        """Note that the model computes across it, and so across all it was made from."""
+        """Records that the model computes across it, and so across all factors it was made from."""
         waiting = [self]
         while waiting:
             factor = waiting.pop().head
-            if not factor.is_mixed:  # where it is, all behind it are
+            if not factor.is_mixed:  # if it is, so are all its sources
                 factor.is_mixed = True
                 waiting.extend(factor.sources)
                 waiting.extend(whole for whole, _ in factor.wholes)
 
     def with_sources(self) -> Iterator[Factor]:
-        """The heads of this factor and of all open ones it was made from: what readers say of it holds of them."""
+        """The heads of this factor and of all open ones it was made from: what readers say about it holds for them."""
         waiting, seen = [self.head], set[int]()
         while waiting:
             factor = waiting.pop().head
@@ -170,73 +170,73 @@ class Factor:
                 yield factor
                 waiting.extend(factor.sources)
 
-    def stood_beside(self, role: Role) -> None:
-        """Note the role of a factor that an open one was put in one place with."""
+    def add_neighbor_role(self, role: Role) -> None:
+        """Records the role of a factor that an open one was combined with."""
         if self.role == SAMPLE and role != SAMPLE:
             self.mix()
         for factor in self.with_sources():
-            factor.met |= {role}
+            factor.neighbor_roles |= {role}
 
     def add_claim(self, claim: Claim) -> None:
-        """Note what a reader says of it."""
+        """Records what a reader says about it."""
         head = self.head
         for factor in self.with_sources() if head.sources else (head,):
             factor.claims = factor.claims or []
             factor.claims.append(claim)
 
     def with_parts(self) -> Sequence[Factor]:
-        """The heads of this factor and of all parts it was ever cut into."""
+        """The heads of this factor and of all parts it was ever split into."""
         head = self.head
         if not head.cuts:
             return (head,)
-        return _reached(head, lambda factor: [part for parts in factor.cuts.values() for part in parts])
+        return _closure(head, lambda factor: [part for parts in factor.cuts.values() for part in parts])
 
     def with_wholes(self) -> Sequence[Factor]:
         """The heads of this factor and of all it is a part of."""
         head = self.head
         if not head.wholes:
             return (head,)
-        return _reached(head, lambda factor: [whole for whole, _ in factor.wholes])
+        return _closure(head, lambda factor: [whole for whole, _ in factor.wholes])
 
 
-def _reached(start: Factor, neighbors: Callable[[Factor], Sequence[Factor]]) -> Sequence[Factor]:
-    found: dict[int, Factor] = {}
+def _closure(start: Factor, neighbors: Callable[[Factor], Sequence[Factor]]) -> Sequence[Factor]:
+    reached: dict[int, Factor] = {}
     waiting = [start]
     while waiting:
         factor = waiting.pop().head
-        if id(factor) not in found:
-            found[id(factor)] = factor
+        if id(factor) not in reached:
+            reached[id(factor)] = factor
             waiting.extend(neighbors(factor))
-    return tuple(found.values())
+    return tuple(reached.values())
 
 
 def mix(*dims: Dim) -> None:
-    """Note that the model computes across some dimensions."""
+    """Records that the model computes across these dimensions."""
     for dim in dims:
-        for factor in certain(dim):
+        for factor in certain_factors(dim):
             factor.mix()
 
 
-def certain(dim: Sequence[Factor]) -> Sequence[Factor]:
-    """The factors that surely stand in a dimension: where one of size 1 went in a reshape, its sizes do not tell."""
+def certain_factors(dim: Sequence[Factor]) -> Sequence[Factor]:
+    """The factors that certainly belong to a dimension: sizes do not tell where a reshape puts factors of size 1."""
     return dim if len(dim) < 2 else [factor for factor in dim if factor.size != 1]
 
 
 def size_of(factors: Sequence[Factor]) -> int:
-    """The size of a dimension made of these factors."""
+    """The size of a dimension with these factors."""
     size = 1
     for factor in factors:
         size *= factor.size
     return size
 
 
-def has(dims: Dims, role: Role) -> bool:
-    """Whether some dimension has a factor of a role."""
+def has_role(dims: Dims, role: Role) -> bool:
+    """Whether a dimension has a factor with this role."""
     return any(factor.role == role for dim in dims for factor in dim)
 
 
-def put_together(factors: Sequence[Factor]) -> Dim:
-    """The same factors, with neighbors that are the two parts of one cut as the whole again."""
+def merge_parts(factors: Sequence[Factor]) -> Dim:
+    """Merges adjacent factors that are the two parts of one split."""
     done: list[Factor] = []
     for factor in factors:
         done.append(factor)
@@ -256,10 +256,10 @@ def _whole_of(left: Factor, right: Factor) -> Factor | None:
     return None
 
 
-def refined(a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
-    """Two lists of factors of one dimension, cut so that they fall into pairs of equal size.
+def refine_pairs(a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
+    """Splits two factor lists of one dimension so that they form pairs of equal size.
 
-    Where no cut does (6·2 beside 4·3), a pair holds several factors a side.
+    If no split fits (6·2 with 4·3), a pair has several factors on each side.
     """
     left, right = [f for f in a if f.size != 1][::-1], [f for f in b if f.size != 1][::-1]
     while left and right:

@@ -1,12 +1,12 @@
-"""Rules of indexing, gathering and writing into a part of a tensor."""
+"""Rules of indexing, gathering and scattering."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from cutaway.core.units.calls import CONSTANT, Call, Value, merged, values_in
-from cutaway.core.units.carriers import axis, counts_units, rows
+from cutaway.core.units.calls import CONSTANT, Call, Value, merge_origins, values_in
+from cutaway.core.units.carriers import axis, counts_units, data_selected_rows
 from cutaway.core.units.factors import (
     NEUTRAL,
     OPEN,
@@ -22,11 +22,11 @@ from cutaway.core.units.factors import (
 
 
 def getitem(call: Call) -> Dims:
-    return picked(call, call.value(0, "self", "input"), call.argument(1, "index", "indices"))
+    return index_dims(call, call.value(0, "self", "input"), call.argument(1, "index", "indices"))
 
 
-def picked(call: Call, x: Value, index: Any) -> Dims:
-    """The dimensions of `x[index]`, read as NumPy reads it."""
+def index_dims(call: Call, x: Value, index: Any) -> Dims:
+    """The dimensions of `x[index]`, with NumPy's semantics."""
     parts = _parts(index, x.n_dims)
     dims: list[Dim | None] = []
     sizes = iter(range(x.n_dims))
@@ -37,12 +37,12 @@ def picked(call: Call, x: Value, index: Any) -> Dims:
             dims.append(())
         elif isinstance(part, slice):
             d = next(sizes)
-            dims.append(_sliced(call, x, d, part))
+            dims.append(_slice_dim(call, x, d, part))
         elif isinstance(part, int):
             d = next(sizes)
             mix(x.dims[d])
             if advanced or any(isinstance(p, (Value, list, tuple)) for p in parts):
-                # An integer beside index tensors is one of them: it is broadcast.
+                # An integer next to index tensors is broadcast like one of them.
                 advanced.append((None, [d]))
                 is_together = is_together and last in (-2, number - 1)
                 first_at = len(dims) if first_at < 0 else first_at
@@ -55,15 +55,15 @@ def picked(call: Call, x: Value, index: Any) -> Dims:
             last = number
     dims.extend(x.dims[d] for d in sizes)
     if not advanced:
-        return _checked(call, dims)
+        return _fit_shape(call, dims)
     n_new = len(call.shape) - len(dims)
     at = first_at if is_together else 0
-    made = _advanced(call, x, advanced, call.shape[at : at + n_new])
+    made = _index_tensor_dims(call, x, advanced, call.shape[at : at + n_new])
     dims[at:at] = made
-    return _checked(call, dims)
+    return _fit_shape(call, dims)
 
 
-def _checked(call: Call, dims: Sequence[Dim | None]) -> Dims:
+def _fit_shape(call: Call, dims: Sequence[Dim | None]) -> Dims:
     return tuple(
         dim if dim is not None and _fits(dim, size) else call.like(dim or (), size)
         for dim, size in zip(dims, call.shape, strict=True)
@@ -78,7 +78,7 @@ def _fits(dim: Dim, size: int) -> bool:
 
 
 def _parts(index: Any, n_dims: int) -> list[Any]:
-    """One entry a dimension, `...` written out; a list of numbers is an index tensor."""
+    """One entry per dimension, with `...` expanded; a list of numbers is an index tensor."""
     parts = list(index) if isinstance(index, tuple) else [index]
     taken = sum(
         part.n_dims if isinstance(part, Value) and part.is_mask else 1
@@ -91,7 +91,7 @@ def _parts(index: Any, n_dims: int) -> list[Any]:
     return [*parts[:at], *[slice(None)] * (n_dims - taken), *parts[at + 1 :]]
 
 
-def _sliced(call: Call, x: Value, d: int, part: slice) -> Dim | None:
+def _slice_dim(call: Call, x: Value, d: int, part: slice) -> Dim | None:
     if part == slice(None):
         return x.dims[d]
     size = len(range(*part.indices(x.shape[d]))) if not _has_values(part) else None
@@ -104,8 +104,10 @@ def _has_values(part: slice) -> bool:
     return any(isinstance(each, Value) for each in (part.start, part.stop, part.step))
 
 
-def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], shape: Sequence[int]) -> list[Dim]:
-    """The new dimensions that index tensors make: the index's own, unless units were chosen by the data."""
+def _index_tensor_dims(
+    call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], shape: Sequence[int]
+) -> list[Dim]:
+    """The new dimensions that index tensors create: those of the index, unless the data selected units."""
     over = [d for _, taken in advanced for d in taken]
     values = [part for part, _ in advanced if isinstance(part, Value)]
     is_constant = all(value.kind == CONSTANT for value in values)
@@ -115,19 +117,19 @@ def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], s
     if counts_units(sources):
         if is_constant and len(over) == 1:
             return [call.like(x.dims[over[0]], size) if size != 1 else () for size in shape]
-        return [call.new(size, SCRAMBLED, *sources, origins=merged(sources)) for size in shape]
+        return [call.new(size, SCRAMBLED, *sources, origins=merge_origins(sources)) for size in shape]
     if any(value.is_mask for value in values) or not values:
-        return [rows(call, sources, size) for size in shape]
+        return [data_selected_rows(call, sources, size) for size in shape]
     indices = [value for value in values if value.n_dims <= len(shape)]
     dims = call.join(indices, tuple(shape))
     return [
-        _row(call, dim, size, _varied(x, advanced, len(shape) - d))
+        _row(call, dim, size, _indexed_factors(x, advanced, len(shape) - d))
         for d, (dim, size) in enumerate(zip(dims, shape, strict=True))
     ]
 
 
-def _varied(x: Value, advanced: Sequence[tuple[Any, list[int]]], back: int) -> list[Factor]:
-    """The factors of the dimensions that an index goes along in one dimension of the result."""
+def _indexed_factors(x: Value, advanced: Sequence[tuple[Any, list[int]]], back: int) -> list[Factor]:
+    """The factors of the dimensions that an index varies along, for one dimension of the result."""
     over = [
         d
         for part, taken in advanced
@@ -138,32 +140,32 @@ def _varied(x: Value, advanced: Sequence[tuple[Any, list[int]]], back: int) -> l
 
 
 def _row(call: Call, dim: Dim, size: int, sources: Sequence[Factor]) -> Dim:
-    """A dimension of an index tensor as one of the result; rows that were samples are nobody's any more."""
+    """A dimension of an index tensor as one of the result; rows that were samples no longer belong to one."""
     if not dim:
         return call.new(size, NEUTRAL)
     if any(factor.role in (UNIT, SCRAMBLED) for factor in dim):
         return call.new(size, NEUTRAL)
     if any(factor.role == SAMPLE for factor in sources) and not any(factor.role == SAMPLE for factor in dim):
-        return rows(call, sources, size)
+        return data_selected_rows(call, sources, size)
     return dim
 
 
 def index_select(call: Call) -> Dims:
     x, index = call.value(0, "input", "self"), call.value(2, "index")
     at = axis(call.argument(1, "dim"), x.n_dims)
-    return tuple(_chosen(call, dim, index, call.shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
+    return tuple(_index_dim(call, dim, index, call.shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
 
 
-def _chosen(call: Call, dim: Dim, index: Value, size: int) -> Dim:
+def _index_dim(call: Call, dim: Dim, index: Value, size: int) -> Dim:
     if index.kind == CONSTANT:
         return call.like(dim, size)
     if counts_units(dim):
-        return call.new(size, SCRAMBLED, *dim, origins=merged(dim))
+        return call.new(size, SCRAMBLED, *dim, origins=merge_origins(dim))
     return _row(call, index.dims[0] if index.n_dims else (), size, dim)
 
 
 def gather(call: Call) -> Dims:
-    """`gather`, `take_along_dim`: along a dimension the index's factors, elsewhere those of the value."""
+    """`gather`, `take_along_dim`: the factors of the index along the dimension, those of the value elsewhere."""
     x, *others = call.tensors
     index = others[0]
     is_taken = call.function.startswith("take")  # (x, indices, dim), where gather has (x, dim, index)
@@ -173,7 +175,7 @@ def gather(call: Call) -> Dims:
         own = x.dims[d]
         if d == at:
             if counts_units(own) and index.kind != CONSTANT:
-                dims.append(call.new(size, SCRAMBLED, *own, origins=merged(own)))
+                dims.append(call.new(size, SCRAMBLED, *own, origins=merge_origins(own)))
             elif index.kind == CONSTANT and not index.dims[d]:
                 dims.append(call.like(own, size))
             else:
@@ -185,28 +187,28 @@ def gather(call: Call) -> Dims:
     return tuple(dims)
 
 
-def written(call: Call) -> Dims:
-    """`scatter`, `index_add`, `copy`: the target's factors; where those are open, the source's."""
+def scatter(call: Call) -> Dims:
+    """`scatter`, `index_add`, `copy`: the factors of the target; where those are open, of the source."""
     target, *others = call.tensors
     source = _source(target, others)
     if source is None or source.n_dims != target.n_dims:
         return target.dims
-    return tuple(_filled(call, target, source, d, d) for d in range(target.n_dims))
+    return tuple(_fill_role(call, target, source, d, d) for d in range(target.n_dims))
 
 
 def setitem(call: Call) -> Dims:
-    """`x[index] = source`: what is written is aligned with the dimensions that the index leaves, from the right."""
+    """`x[index] = source`: the source is aligned with the dimensions that the index leaves, from the right."""
     target = call.value(0, "self", "input")
     index = call.argument(1, "index", "indices")
     source = _source(target, list(values_in(call.args[2:])) + list(values_in(list(call.kwargs.values()))))
     if source is None:
         return target.dims
-    left = _left_by(tuple(index) if isinstance(index, list) else index, target.n_dims)
+    left = _remaining_dims(tuple(index) if isinstance(index, list) else index, target.n_dims)
     dims = list(target.dims)
     for back in range(1, min(len(left), source.n_dims) + 1):
         d = left[-back]
         if d is not None:
-            dims[d] = _filled(call, target, source, d, source.n_dims - back)
+            dims[d] = _fill_role(call, target, source, d, source.n_dims - back)
     return tuple(dims)
 
 
@@ -215,8 +217,8 @@ def _source(target: Value, others: Sequence[Value]) -> Value | None:
     return floats[-1] if floats else None
 
 
-def _left_by(index: Any, n_dims: int) -> list[int | None]:
-    """The dimensions of `x[index]`: each the number of a dimension of x, or None where the index made it."""
+def _remaining_dims(index: Any, n_dims: int) -> list[int | None]:
+    """The dimensions of `x[index]`: each is the number of a dimension of x, or None if the index created it."""
     left: list[int | None] = []
     at = 0
     for part in _parts(index, n_dims):
@@ -233,8 +235,8 @@ def _left_by(index: Any, n_dims: int) -> list[int | None]:
     return [*left, *range(at, n_dims)]
 
 
-def _filled(call: Call, target: Value, source: Value, d: int, e: int) -> Dim:
-    """An open dimension of the target has the role of the dimension that is written into it."""
+def _fill_role(call: Call, target: Value, source: Value, d: int, e: int) -> Dim:
+    """Gives an open dimension of the target the role of the dimension that is written into it."""
     own, dim = target.dims[d], source.dims[e]
     if not own or any(factor.role not in (OPEN, NEUTRAL) for factor in own):
         return own
@@ -244,9 +246,9 @@ def _filled(call: Call, target: Value, source: Value, d: int, e: int) -> Dim:
             return own
         return call.join_dims([(own,), (dim,)], [(target.shape[d],)] * 2, (target.shape[d],), [target, source])[0]
     if UNIT in roles:
-        call.book.claim(target, own, is_strong=False)
+        call.state.claim(target, own, is_strong=False)
         return call.like(dim, target.shape[d])
     if POSITION in roles:
         for factor in own:
-            factor.stood_beside(POSITION)
+            factor.add_neighbor_role(POSITION)
     return own

@@ -13,8 +13,8 @@ from cutaway.core.units.factors import (
     Dims,
     Factor,
     Role,
-    certain,
-    has,
+    certain_factors,
+    has_role,
     mix,
     size_of,
 )
@@ -22,14 +22,14 @@ from cutaway.core.units.reshape import reshape
 
 
 def without_units(dims: Dims) -> Dims:
-    """The same dimensions, with positions in the place of units: a layer has fixed others.
+    """The same dimensions with positions instead of units, because a layer has fixed other units.
 
-    Rows that the data ordered are nobody's: they take the role of what they meet.
+    Rows that the data sorted become neutral: they take the role of the factors they are combined with.
     """
-    return tuple(tuple(_settled(factor) for factor in dim) for dim in dims)
+    return tuple(tuple(_units_to_position(factor) for factor in dim) for dim in dims)
 
 
-def _settled(factor: Factor) -> Factor:
+def _units_to_position(factor: Factor) -> Factor:
     if factor.role not in (UNIT, SCRAMBLED):
         return factor
     role: Role = POSITION if factor.role == UNIT else NEUTRAL
@@ -37,15 +37,15 @@ def _settled(factor: Factor) -> Factor:
 
 
 def as_positions(*dims: Dim) -> None:
-    """Tell open factors that they count positions."""
+    """Marks open factors as positions."""
     for dim in dims:
-        for factor in certain(dim):
-            factor.stood_beside(POSITION)
+        for factor in certain_factors(dim):
+            factor.add_neighbor_role(POSITION)
 
 
 def _claim_parameter(call: Call, value: Value | None, *dims: int) -> None:
     if value is not None and value.n_dims > max(dims):
-        call.book.claim(value, [factor for dim in dims for factor in value.dims[dim]])
+        call.state.claim(value, [factor for dim in dims for factor in value.dims[dim]])
 
 
 # convolutions
@@ -53,23 +53,23 @@ def _claim_parameter(call: Call, value: Value | None, *dims: int) -> None:
 
 def convolution(call: Call) -> Dims:
     n = len(call.value(1, "weight").shape) - 2
-    return _convolved(call, n, is_transposed=False)
+    return _convolve(call, n, is_transposed=False)
 
 
 def transposed_convolution(call: Call) -> Dims:
     n = len(call.value(1, "weight").shape) - 2
-    return _convolved(call, n, is_transposed=True)
+    return _convolve(call, n, is_transposed=True)
 
 
 def any_convolution(call: Call) -> Dims:
     n = len(call.value(1, "weight").shape) - 2
-    return _convolved(call, n, is_transposed=bool(call.argument(6, "transposed", default=False)))
+    return _convolve(call, n, is_transposed=bool(call.argument(6, "transposed", default=False)))
 
 
-def _convolved(call: Call, n: int, *, is_transposed: bool) -> Dims:
-    x, weight, bias = call.value(0, "input", "self"), call.value(1, "weight"), call.maybe(2, "bias")
+def _convolve(call: Call, n: int, *, is_transposed: bool) -> Dims:
+    x, weight, bias = call.value(0, "input", "self"), call.value(1, "weight"), call.optional_value(2, "bias")
     channels = x.n_dims - n - 1
-    call.book.claim(x, x.dims[channels])
+    call.state.claim(x, x.dims[channels])
     mix(*x.dims[channels:])
     as_positions(*x.dims[channels + 1 :])
     if is_transposed:
@@ -86,20 +86,20 @@ def _convolved(call: Call, n: int, *, is_transposed: bool) -> Dims:
 def time_first_convolution(call: Call) -> Dims:
     """`conv_tbc`: time, samples, channels."""
     x, weight = call.value(0, "input", "self"), call.value(1, "weight")
-    call.book.claim(x, x.dims[2])
+    call.state.claim(x, x.dims[2])
     mix(x.dims[0], x.dims[2])
     as_positions(x.dims[0])
     _claim_parameter(call, weight, 2)
-    _claim_parameter(call, call.maybe(2, "bias"), 0)
+    _claim_parameter(call, call.optional_value(2, "bias"), 0)
     return (call.new(call.shape[0], POSITION), *without_units(x.dims[1:2]), *call.units(call.shape[2]))
 
 
 def _claim_transposed(call: Call, weight: Value, groups: int) -> None:
-    """Of a grouped transposed convolution a unit is a group and a column."""
+    """Claims the output units of a transposed convolution: with groups, a unit is a group and a column."""
     rows = weight.dims[0]
     if groups > 1 and len(rows) == 1 and rows[0].size > groups:
         rows = (rows[0].cut(groups)[0],)
-    call.book.claim(weight, [*(rows if groups > 1 else ()), *weight.dims[1]])
+    call.state.claim(weight, [*(rows if groups > 1 else ()), *weight.dims[1]])
 
 
 # last dimension
@@ -109,23 +109,23 @@ def linear(call: Call) -> Dims:
     x = call.value(0, "input", "self")
     if x.n_dims == 0:
         return ()
-    call.book.claim(x, x.dims[-1])
+    call.state.claim(x, x.dims[-1])
     mix(x.dims[-1])
-    weight, bias = call.maybe(1, "weight"), call.maybe(2, "bias")
+    weight, bias = call.optional_value(1, "weight"), call.optional_value(2, "bias")
     is_vector = weight is not None and weight.n_dims == 1
     if not is_vector:
         _claim_parameter(call, weight, 0)
         _claim_parameter(call, bias, 0)
     leading = without_units(x.dims[: x.n_dims - 1])
-    if len(call.shape) < x.n_dims:  # a weight of one dimension: nothing is left
+    if len(call.shape) < x.n_dims:  # a 1-d weight leaves no dimension
         return leading
     return (*leading, *call.units(call.shape[-1]))
 
 
 def dynamic_linear(call: Call) -> Dims:
-    """A quantized linear layer: its weights are packed, so that only its input is a tensor."""
+    """A quantized linear layer: its weights are packed, so only its input is a tensor."""
     x = next(iter(call.tensors))
-    call.book.claim(x, x.dims[-1])
+    call.state.claim(x, x.dims[-1])
     mix(x.dims[-1])
     return (*without_units(x.dims[:-1]), *call.units(call.shape[-1]))
 
@@ -133,16 +133,16 @@ def dynamic_linear(call: Call) -> Dims:
 def bilinear(call: Call) -> Dims:
     left, right = call.value(0, "input1"), call.value(1, "input2")
     for value in (left, right):
-        call.book.claim(value, value.dims[-1])
+        call.state.claim(value, value.dims[-1])
         mix(value.dims[-1])
-    _claim_parameter(call, call.maybe(2, "weight"), 0)
-    _claim_parameter(call, call.maybe(3, "bias"), 0)
+    _claim_parameter(call, call.optional_value(2, "weight"), 0)
+    _claim_parameter(call, call.optional_value(3, "bias"), 0)
     leading = call.join_dims([left.dims[:-1], right.dims[:-1]], [left.shape[:-1], right.shape[:-1]], call.shape[:-1])
     return (*without_units(leading), *call.units(call.shape[-1]))
 
 
 def embedding(call: Call) -> Dims:
-    """torch hands over (weight, index), functional calls (index, weight): the index holds no floats."""
+    """`F.embedding` passes (index, weight), `torch.embedding` (weight, index): the index is the one without floats."""
     first, second = call.value(0, "input", "weight", "indices"), call.value(1, "weight", "indices", "input")
     weight, index = (first, second) if first.is_float else (second, first)
     _claim_parameter(call, weight, 1)
@@ -152,9 +152,9 @@ def embedding(call: Call) -> Dims:
 
 
 def _bags(call: Call, index: Value) -> Dim:
-    """One row for each bag of indices: a row of them, or where one offset after another says."""
+    """One row per bag of indices; bags are rows of the index, or begin at the offsets."""
     n_bags = call.shape[0]
-    offsets = call.maybe(2, "offsets")
+    offsets = call.optional_value(2, "offsets")
     if index.n_dims == 2:
         mix(index.dims[1])
         return index.dims[0]
@@ -183,8 +183,8 @@ def channel_norm(call: Call) -> Dims:
             _claim_parameter(call, value, 0)
     if x.n_dims < 2:
         return x.dims
-    call.book.claim(x, x.dims[1])
-    if has((x.dims[1],), UNIT):
+    call.state.claim(x, x.dims[1])
+    if has_role((x.dims[1],), UNIT):
         return x.dims
     call.is_layer = True
     return tuple(call.units(call.shape[1])[0] if d == 1 else without_units((dim,))[0] for d, dim in enumerate(x.dims))
@@ -196,10 +196,10 @@ def layer_norm(call: Call) -> Dims:
     over = len(normalized) if isinstance(normalized, (tuple, list)) else 1
     if over != 1 or not x.n_dims:
         return x.dims
-    call.book.claim(x, x.dims[-1])
+    call.state.claim(x, x.dims[-1])
     for value in call.tensors[1:]:
         _claim_parameter(call, value, 0)
-    if has((x.dims[-1],), UNIT):
+    if has_role((x.dims[-1],), UNIT):
         return x.dims
     call.is_layer = True
     return (*without_units(x.dims[:-1]), *call.units(call.shape[-1]))
@@ -211,13 +211,13 @@ def layer_norm(call: Call) -> Dims:
 def recurrent(call: Call) -> list[Dims]:
     """lstm, gru and rnn as one op: outputs, then the last states."""
     x = call.value(0, "input")
-    call.book.claim(x, x.dims[-1])
+    call.state.claim(x, x.dims[-1])
     mix(x.dims[-1])
     for value in call.tensors[1:]:
         if value.kind == PARAMETER:
             _claim_gates(call, value)
         elif value.is_float:
-            call.book.claim(value, value.dims[-1])
+            call.state.claim(value, value.dims[-1])
     is_packed = len(call.args) > 1 and isinstance(call.args[1], Value) and not call.args[1].is_float
     is_batch_first = not is_packed and call.args[-1] is True
     time = 0 if is_packed or x.n_dims == 2 or not is_batch_first else 1
@@ -235,27 +235,27 @@ def recurrent(call: Call) -> list[Dims]:
 
 
 def _claim_gates(call: Call, weight: Value) -> None:
-    """A hidden unit is its row in every gate: the rows are (gate, hidden)."""
+    """Claims the rows (gate, hidden) of a recurrent weight: a hidden unit is its row in every gate."""
     hidden = _n_hidden(call)
     rows = weight.dims[0]
     if len(rows) == 1 and hidden and rows[0].size % hidden == 0 and rows[0].size > hidden:
         rows = (rows[0].cut(rows[0].size // hidden)[1],)
-    call.book.claim(weight, rows)
+    call.state.claim(weight, rows)
 
 
 def _n_hidden(call: Call) -> int:
-    """Width of the state: the columns of the weights that read it."""
+    """Size of the hidden state."""
     states = [shape for shape in call.shapes[1:] if shape]
     return states[0][-1] if states else call.shape[-1]
 
 
 def recurrent_cell(call: Call) -> list[Dims]:
     x = call.value(0, "input")
-    call.book.claim(x, x.dims[-1])
+    call.state.claim(x, x.dims[-1])
     mix(x.dims[-1])
     states = [value for value in call.tensors[1:] if value.kind != PARAMETER]
     for state in states:
-        call.book.claim(state, state.dims[-1])
+        call.state.claim(state, state.dims[-1])
         mix(state.dims[-1])
     for value in call.tensors[1:]:
         if value.kind == PARAMETER:
@@ -271,7 +271,7 @@ def recurrent_cell(call: Call) -> list[Dims]:
 def native_attention(call: Call) -> list[Dims]:
     query, key = call.value(0, "query"), call.value(1, "key")
     for value in call.tensors[:3]:
-        call.book.claim(value, value.dims[-1])
+        call.state.claim(value, value.dims[-1])
         mix(*value.dims[-2:])
         as_positions(value.dims[-2])
     done: list[Dims] = [(*query.dims[:-1], *call.units(call.shape[-1]))]
@@ -284,16 +284,16 @@ def native_attention(call: Call) -> list[Dims]:
 
 def encoder_layer(call: Call) -> Dims:
     x = call.value(0, "src")
-    call.book.claim(x, x.dims[-1])
+    call.state.claim(x, x.dims[-1])
     mix(*x.dims[-2:])
     as_positions(x.dims[-2])
     return (*without_units(x.dims[:-1]), *call.units(call.shape[-1]))
 
 
 def grouped_matmul(call: Call) -> Dims:
-    """Rows sorted by expert, each multiplied with the weight of its own."""
+    """Rows sorted by expert, each multiplied by the weight of its expert."""
     x, weight = call.value(0, "input", "self", "mat_a"), call.value(1, "mat_b", "mat2")
-    call.book.claim(x, x.dims[-1])
+    call.state.claim(x, x.dims[-1])
     mix(x.dims[-1])
     if weight.n_dims == 3:
         _claim_parameter(call, weight, 0, 2)

@@ -1,4 +1,4 @@
-"""The answer for one value: which axes count its units, which its samples, which its positions."""
+"""`UnitLayout`: the axes of a value that count units, samples and positions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from cutaway.core.errors import UnitError
 
 Source = Literal["producers", "consumers", "elimination", "whole", "module", "stated", "refused"]
-"""How it was decided: by the layers that made the value, by those that read it, because one dimension was left, as
-one unit because no unit dimension is left, by the module itself, by the caller, or not at all."""
+"""How it was decided: by the layers that compute the value, by those that read it, because one dimension remains, as
+one unit because no unit dimension remains, by the module itself, by the caller, or not at all."""
 
-_HOW = "say which dimension counts units with unit_dim="
+_UNIT_DIM_HINT = "state the unit dimension with unit_dim="
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class UnitLayout:
     """
 
     split: tuple[tuple[int, ...], ...]
-    """The shape, each dimension cut into its factors."""
+    """The shape, with each dimension split into its factors."""
     units: tuple[int, ...] = ()
     """Axes of the flattened split, in the order of the flat index `#k`; none if the whole value is one unit."""
     samples: tuple[int, ...] = ()
@@ -59,14 +59,14 @@ class UnitLayout:
 
     @property
     def n_units(self) -> int:
-        """How many units there are: `#0` to `#n_units - 1`."""
+        """Number of units: `#0` to `#n_units - 1`."""
         self.check()
         sizes = self.sizes
         return prod(sizes[axis] for axis in self.units)
 
     @property
     def unit_dims(self) -> tuple[int, ...]:
-        """The dimensions of the value that hold unit axes, in order."""
+        """The dimensions of the value that contain unit axes, in order."""
         return tuple(dict.fromkeys(self.dim_of(axis) for axis in self.units))
 
     @property
@@ -77,7 +77,7 @@ class UnitLayout:
         return dims[0] if whole and list(self.units) == sorted(self.units) else None
 
     def dim_of(self, axis: int) -> int:
-        """The dimension of the value that an axis of the flattened split is part of."""
+        """The dimension of the value that contains an axis of the flattened split."""
         for dim, sizes in enumerate(self.split):
             if axis < len(sizes):
                 return dim
@@ -86,13 +86,13 @@ class UnitLayout:
 
     @property
     def position(self) -> int | None:
-        """The axis that `positions=` means: the first that is still a dimension of an input, else the first."""
+        """The axis that `positions=` refers to: the first that is still a dimension of an input, else the first."""
         return next(iter((*self.tokens, *self.positions)), None)
 
     # values: arrays and tensors alike
 
     def unit_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of one unit of a value: without the dimensions that count units."""
+        """The shape of one unit of a value: without the unit dimensions."""
         layout = self.for_shape(shape)
         left: list[int] = []
         axis = 0
@@ -120,7 +120,7 @@ class UnitLayout:
         return value.reshape(layout.sizes)[tuple(index)].reshape(layout.unit_shape(value.shape))
 
     def rows(self, value: Any) -> Any:
-        """The value as samples × positions × units, each of them flattened; axes in their order."""
+        """The value as samples × positions × units, each of them flattened."""
         layout = self.for_shape(value.shape).check()
         sizes, groups = layout.sizes, (layout.samples, layout.positions, layout.units)
         order = tuple(axis for axes in groups for axis in axes)
@@ -130,9 +130,9 @@ class UnitLayout:
         return moved.reshape([prod(sizes[axis] for axis in axes) for axes in groups])
 
     def samples_first(self, value: Any) -> tuple[Any, UnitLayout]:
-        """The value with its samples as the first dimension, and the layout that it has then.
+        """Moves the samples to the first dimension; returns the value and its new layout.
 
-        A value without a single axis of samples is given back as it is.
+        A value without a single sample axis is returned unchanged.
         """
         layout = self.for_shape(value.shape)
         if len(layout.samples) != 1 or (layout.samples == (0,) and len(layout.split[0]) == 1):
@@ -155,7 +155,7 @@ class UnitLayout:
         return moved.reshape(new.shape), new
 
     def from_rows(self, rows: Any, shape: Sequence[int]) -> Any:
-        """A value of a shape from what `rows` made of it.
+        """The inverse of `rows`: a value of the given shape.
 
         >>> layout, value = UnitLayout(((2,), (2,), (3,)), units=(1,), samples=(2,)), np.arange(12).reshape(2, 2, 3)
         >>> layout.rows(value).shape, bool((layout.from_rows(layout.rows(value), value.shape) == value).all())
@@ -169,7 +169,7 @@ class UnitLayout:
         return moved.reshape(tuple(shape))
 
     def along_units(self, numbers: Any) -> Any:
-        """One number a unit, in an array with an axis for each of the flattened split: of size 1 beside the units."""
+        """One number per unit, broadcastable over the flattened split: other axes have size 1."""
         sizes = self.sizes
         block = numbers.reshape([sizes[axis] for axis in self.units])
         order = sorted(range(len(self.units)), key=self.units.__getitem__)
@@ -177,7 +177,7 @@ class UnitLayout:
         return block.reshape([size if axis in self.units else 1 for axis, size in enumerate(sizes)])
 
     def spread(self, numbers: Any, shape: Sequence[int]) -> Any:
-        """One number a unit, at every place that the unit has in a value of a shape.
+        """One number per unit, expanded to a value of the given shape.
 
         >>> UnitLayout(((2,), (3,)), units=(1,)).spread(np.array([5, 6, 7]), (2, 3))
         array([[5, 6, 7],
@@ -189,7 +189,7 @@ class UnitLayout:
         return wide.reshape(tuple(shape))
 
     def place_of(self, k: int) -> tuple[int, ...]:
-        """The index on each unit axis of a flat unit number."""
+        """The index along each unit axis of a flat unit index."""
         sizes, place = self.sizes, []
         for axis in reversed(self.units):
             k, at = divmod(k, sizes[axis])
@@ -200,28 +200,28 @@ class UnitLayout:
         n = self.n_units
         if not 0 <= k < n:
             name = repr(what) if what else "the value"
-            raise UnitError(f"unit {k} was asked for, and {name} has {n} units: #0 to #{n - 1}.")
+            raise UnitError(f"unit {k} is out of range: {name} has {n} units, #0 to #{n - 1}.")
 
     def check(self, what: str = "") -> UnitLayout:
-        """Raise `UnitError` if it was refused."""
+        """Returns itself; raises `UnitError` if it was refused."""
         if not self.is_known:
             name = f"{what!r} has" if what else "this value has"
-            how = "" if _HOW in self.reason else f"; {_HOW}"
-            raise UnitError(f"{name} no dimension that is known to count units: {self.reason}{how}.")
+            how = "" if _UNIT_DIM_HINT in self.reason else f"; {_UNIT_DIM_HINT}"
+            raise UnitError(f"{name} no known unit dimension: {self.reason}{how}.")
         return self
 
     def for_shape(self, shape: Sequence[int], n_samples: int | None = None) -> UnitLayout:
-        """The same layout for a value of other sizes: units stay as many, samples and positions may differ.
+        """The same layout for a value of another size: the number of units is fixed, samples and positions may vary.
 
-        Samples and positions that share a dimension can be told apart again only if the number of samples is given;
-        without it they count as positions together. Raises `UnitError` where units cannot be told from the rest.
+        Samples and positions that share a dimension can be separated only if `n_samples` is given; without it both
+        count as positions. Raises `UnitError` if units cannot be separated from the rest.
         """
         if n_samples is None and tuple(shape) == self.shape and 0 not in self.sizes:
             return self
         if len(shape) != len(self.split):
             raise UnitError(
-                f"a value of shape {list(shape)} came where one of {len(self.split)} dimensions was seen when the "
-                f"units were found; {_HOW}."
+                f"a value of shape {list(shape)} does not fit the unit layout, which was found for {len(self.split)} "
+                f"dimensions; {_UNIT_DIM_HINT}."
             )
         split: list[tuple[int, ...]] = []
         new: dict[int, int] = {}  # axis → axis of the new split
@@ -241,12 +241,12 @@ class UnitLayout:
         return replace(self, split=tuple(split), units=units, samples=samples, tokens=tokens)
 
     def _groups_for(self, dim: int, axes: range, size: int, n_samples: int | None) -> list[tuple[int, list[int]]]:
-        """The new sizes of a dimension, each with the axes that it stands for."""
+        """The new sizes of a dimension, each with the axes it combines."""
         sizes = dict(zip(axes, self.split[dim], strict=True))
         free = [axis for axis in axes if axis not in self.units]
         inside = [axis for axis in free if axis in self.samples]
         if len(free) > 1 and len(inside) == 1 and n_samples is not None:
-            # Also where the size is as before: 2 samples of 6 tokens and 3 of 4 make the same number of rows.
+            # Even if the size is unchanged: 2 samples of 6 tokens have as many rows as 3 samples of 4 tokens.
             sizes[inside[0]] = n_samples
             free.remove(inside[0])
         if prod(sizes.values()) == size and 0 not in sizes.values():
@@ -255,15 +255,15 @@ class UnitLayout:
         is_one_run = bool(free) and free[-1] - free[0] == len(free) - 1
         if not is_one_run or not known or size % known:
             raise UnitError(
-                f"dimension {dim} had {prod(self.split[dim])} entries when its units were found and has {size} now: "
-                f"how they are shared out cannot be told; {_HOW}."
+                f"dimension {dim} had {prod(self.split[dim])} entries when its units were found and has {size} now, so "
+                f"they cannot be separated; {_UNIT_DIM_HINT}."
             )
         groups = [(count, [axis]) for axis, count in sizes.items() if axis not in free]
         groups.append((size // known, free))
         return sorted(groups, key=lambda group: group[1][0])
 
     def pattern(self) -> UnitLayout:
-        """The same without the sizes of samples and positions, which differ from batch to batch: 0 in their place."""
+        """The same layout with 0 for the sizes of samples and positions, which vary between batches."""
         split, axis = [], 0
         for dim in self.split:
             split.append(tuple(size if axis + at in self.units else 0 for at, size in enumerate(dim)))
@@ -271,26 +271,26 @@ class UnitLayout:
         return replace(self, split=tuple(split))
 
     def is_like(self, other: UnitLayout) -> bool:
-        """Whether another layout counts alike, whatever the numbers of samples and positions."""
+        """Whether another layout is the same apart from the numbers of samples and positions."""
         return self.pattern() == other.pattern()
 
     # plain data
 
     def to_list(self) -> list[Any]:
-        """As JSON or msgpack keeps it."""
+        """As a list, for JSON or msgpack."""
         axes = [list(self.units), list(self.samples), list(self.tokens)]
         return [[list(dim) for dim in self.split], *axes, self.source, self.reason]
 
     @staticmethod
     def from_list(data: Any) -> UnitLayout:
-        """Back from `to_list`; raises `ValueError` where it is no such list."""
+        """The inverse of `to_list`; raises `ValueError` for anything else."""
         split, units, samples, tokens, source, reason = data
         units, samples, tokens = (tuple(int(axis) for axis in axes) for axes in (units, samples, tokens))
         sizes = tuple(tuple(int(size) for size in dim) for dim in split)
         layout = UnitLayout(sizes, units, samples, tokens, source, str(reason))
         n, axes = len(layout.sizes), (*layout.units, *layout.samples, *layout.tokens)
         if source not in get_args(Source) or any(not 0 <= axis < n for axis in axes):
-            raise ValueError(f"{data!r} is no layout of units")
+            raise ValueError(f"{data!r} is not a unit layout")
         return layout
 
     @staticmethod
@@ -299,7 +299,7 @@ class UnitLayout:
 
     @staticmethod
     def of_dims(shape: Sequence[int], unit_dims: Sequence[int], source: Source = "stated") -> UnitLayout:
-        """Whole dimensions count units, and nothing else is known.
+        """Whole dimensions count units; nothing else is known.
 
         >>> UnitLayout.of_dims((2, 3, 4), [-1]).units
         (2,)
@@ -307,7 +307,7 @@ class UnitLayout:
         return UnitLayout(tuple((int(size),) for size in shape)).with_units(unit_dims, source)
 
     def with_units(self, unit_dims: Sequence[int], source: Source = "stated") -> UnitLayout:
-        """The same samples and tokens, with units in whole dimensions: what a caller says with `unit_dim=`.
+        """The same samples and tokens, with whole dimensions as units: what a caller states with `unit_dim=`.
 
         >>> UnitLayout(((2, 3), (4,), (5,)), samples=(0,), tokens=(2,)).with_units([-1])
         UnitLayout(split=((2, 3), (4,), (5,)), units=(3,), samples=(0,), tokens=(2,), source='stated', reason='')
@@ -316,22 +316,22 @@ class UnitLayout:
         dims = [dim + n if dim < 0 else dim for dim in unit_dims]
         for given, dim in zip(unit_dims, dims, strict=True):
             if not 0 <= dim < n:
-                raise UnitError(f"unit_dim={given} was given, and the value has {n} dimensions: {list(shape)}.")
+                raise UnitError(f"unit_dim={given} is out of range: the value has {n} dimensions, {list(shape)}.")
         if len(set(dims)) < len(dims):
-            raise UnitError(f"unit_dim={list(unit_dims)} names a dimension twice.")
+            raise UnitError(f"unit_dim={list(unit_dims)} repeats a dimension.")
         split = tuple((shape[dim],) if dim in dims else sizes for dim, sizes in enumerate(self.split))
         starts = np.cumsum([0, *map(len, split)]).tolist()
         old = np.cumsum([0, *map(len, self.split)]).tolist()
 
         def moved(axes: tuple[int, ...]) -> tuple[int, ...]:
-            kept = [axis for axis in axes if self.dim_of(axis) not in dims]
-            return tuple(starts[self.dim_of(axis)] + axis - old[self.dim_of(axis)] for axis in kept)
+            remaining = [axis for axis in axes if self.dim_of(axis) not in dims]
+            return tuple(starts[self.dim_of(axis)] + axis - old[self.dim_of(axis)] for axis in remaining)
 
         return UnitLayout(split, tuple(starts[dim] for dim in dims), moved(self.samples), moved(self.tokens), source)
 
 
 def layout_of_pass(passes: Mapping[int, UnitLayout], pass_: int) -> UnitLayout | None:
-    """The layout of one pass of a site; of a pass beyond those that were traced, what all of those agree on.
+    """The layout of one pass of a site; for a pass that was not traced, the layout that all traced ones share.
 
     >>> once = UnitLayout(((2,), (3,)), units=(1,))
     >>> layout_of_pass({1: once}, 7) is once, layout_of_pass({1: once, 2: UnitLayout(((2,), (3,)), units=(0,))}, 7)

@@ -1,4 +1,4 @@
-"""Rules of products of matrices and tensors: each written with letters, for `contract`."""
+"""Rules of matrix and tensor products, each as an einsum for `contract`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def attention(call: Call) -> list[Dims]:
-    """Scores and weighted sum in one op; with grouped heads the result has the query's heads."""
+    """Scores and weighted sum in one op; with grouped heads, the result has the heads of the query."""
     query, key, value = call.value(0, "query"), call.value(1, "key"), call.value(2, "value")
     n = len(call.shape) - 2
     batch = LETTERS[:n]
-    mask = call.maybe(3, "attn_mask")
+    mask = call.optional_value(3, "attn_mask")
     scores = contract(
         call,
         [(query, _right(batch, query.n_dims - 2) + "QE"), (key, _right(batch, key.n_dims - 2) + "KE")],
@@ -53,7 +53,7 @@ def product(call: Call, a: Value, b: Value) -> Dims:
 
 
 def added_product(call: Call) -> Dims:
-    """`addmm`, `baddbmm`, `addmv`, `addr`, `addbmm`: what is added stands before the two factors."""
+    """`addmm`, `baddbmm`, `addmv`, `addr`, `addbmm`: the summand precedes the two operands."""
     added, a, b = (
         call.value(0, "input", "self"),
         call.value(1, "mat1", "batch1", "mat", "vec1"),
@@ -71,14 +71,14 @@ def added_product(call: Call) -> Dims:
 
 
 def inner(call: Call) -> Dims:
-    """The last dimensions of both are summed over."""
+    """Sums over the last dimension of both."""
     a, b = call.value(0, "input", "self"), call.value(1, "other")
     left, right = LETTERS[: a.n_dims - 1], LETTERS[a.n_dims : a.n_dims + b.n_dims - 1]
     return contract(call, [(a, left + "Z"), (b, right + "Z")], left + right)
 
 
 def chain(call: Call) -> Dims:
-    """`multi_dot`, `chain_matmul`: one matrix after another; the first and the last may be vectors."""
+    """`multi_dot`, `chain_matmul`: a chain of matrices; the first and the last may be vectors."""
     values = call.tensors
     letters = [LETTERS[i : i + 2] for i in range(len(values))]
     if values[0].n_dims == 1:
@@ -94,7 +94,7 @@ def einsum(call: Call) -> Dims:
     given = call.kwargs.get("operands") or call.args[1:]
     values = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
     terms, arrow, result = equation.partition("->")
-    spelled = [_spelled(term, value.n_dims) for term, value in zip(terms.split(","), values, strict=True)]
+    spelled = [_expand_dots(term, value.n_dims) for term, value in zip(terms.split(","), values, strict=True)]
     if not arrow:
         letters = terms.replace("...", "").replace(",", "")
         result = ("..." if "..." in terms else "") + "".join(sorted({x for x in letters if letters.count(x) == 1}))
@@ -105,8 +105,8 @@ def einsum(call: Call) -> Dims:
 _DOTS = "αβγδεζηθικλμνξοπρστυφχψω"
 
 
-def _spelled(term: str, n_dims: int) -> tuple[str, str]:
-    """A term with letters of their own for the dimensions behind `...`, counted from the right."""
+def _expand_dots(term: str, n_dims: int) -> tuple[str, str]:
+    """A term with letters for the dimensions of `...`, counted from the right."""
     n = n_dims - len(term.replace("...", ""))
     dots = _DOTS[:n][::-1] if "..." in term else ""
     return term.replace("...", dots), dots
@@ -132,7 +132,7 @@ def tensordot(call: Call) -> Dims:
 
 
 def pairwise(call: Call) -> Dims:
-    """`cdist`: every row of one beside every row of the other."""
+    """`cdist`: every row of one with every row of the other."""
     a, b = call.value(0, "x1"), call.value(1, "x2")
     batch = LETTERS[: len(call.shape) - 2]
     left, right = _right(batch, a.n_dims - 2) + "MK", _right(batch, b.n_dims - 2) + "NK"
@@ -144,13 +144,13 @@ def outer(call: Call) -> Dims:
     return contract(call, [(a, "a"), (b, "b")], "ab")
 
 
-def solved(call: Call) -> Dims:
-    """`solve`, `solve_triangular`, `cholesky_solve`: the batch dimensions are shared, the rows computed across."""
+def solve(call: Call) -> Dims:
+    """`solve`, `solve_triangular`, `cholesky_solve`: shares the batch dimensions and computes across the rows."""
     a, b = call.tensors[:2]
     if call.function == "cholesky_solve":
         a, b = b, a
     if b.n_dims < 2 or len(call.shape) != b.n_dims:
-        raise ValueError("a vector or a broadcast right-hand side")
+        raise ValueError("no rule for a vector or a broadcast right-hand side")
     n = len(call.shape) - 2
     for value in (a, b):
         for factor in value.dims[-2]:

@@ -1,13 +1,13 @@
-"""Rules of reductions, losses and of rows that the data chose."""
+"""Rules of reductions, of losses and of rows that the data selects."""
 
 from __future__ import annotations
 
 from cutaway.core.units.calls import Call, Shape, Value
-from cutaway.core.units.carriers import axes, axis, elementwise, rows
+from cutaway.core.units.carriers import axes, axis, data_selected_rows, elementwise
 from cutaway.core.units.factors import POSITION, Dims
 
 _DIM_IS_3RD = frozenset(["linalg_norm", "linalg_vector_norm", "nanquantile", "norm", "quantile", "trapezoid", "trapz"])
-"""Functions whose second argument is another: an order, or the quantiles."""
+"""Functions whose second argument is not `dim` but an order, or the quantiles."""
 _LAST = frozenset(["mode", "trapezoid", "trapz"])
 """Functions that reduce the last dimension if none is given."""
 
@@ -24,7 +24,7 @@ def reduce(call: Call) -> list[Dims]:
     everything = given is None or (isinstance(given, (tuple, list)) and not given)
     over = list(range(x.n_dims)) if everything else axes(given, x.n_dims)
     if not everything:
-        call.book.reduced.extend(factor for d in over for factor in x.dims[d])
+        call.state.reduced.extend(factor for d in over for factor in x.dims[d])
     quantiles = call.argument(1, "q") if "quantile" in call.function else None
     if isinstance(quantiles, Value) and quantiles.n_dims:
         rest = tuple(dim for d, dim in enumerate(x.dims) if d not in over)
@@ -39,14 +39,14 @@ def reduce(call: Call) -> list[Dims]:
 
 
 def distances(call: Call) -> Dims:
-    """`cosine_similarity`, `pairwise_distance`, `vecdot`: elementwise, then a dimension is summed away."""
+    """`cosine_similarity`, `pairwise_distance`, `vecdot`: elementwise, then sums over a dimension."""
     a, b = call.tensors[:2]
     given = call.argument(2 if "cosine" in call.function else 9, "dim", default=1 if "cosine" in call.function else -1)
     n = max(a.n_dims, b.n_dims)
     shape = _broadcast(a.shape, b.shape)
     dims = call.join([a, b], shape)
     at = axis(given, n)
-    call.book.reduced.extend(dims[at])
+    call.state.reduced.extend(dims[at])
     return dims if len(call.shape) == n else (*dims[:at], *dims[at + 1 :])
 
 
@@ -57,9 +57,9 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
 
 
 def loss(call: Call) -> Dims:
-    """One number, or one for each element or sample where nothing is reduced.
+    """One number, or without reduction one for each element or sample.
 
-    A target stands beside what it is compared with: its samples are those of the model.
+    A target is combined elementwise with the prediction, so they share their samples.
     """
     x, *others = call.tensors
     target = others[0] if others else None
@@ -77,30 +77,33 @@ def loss(call: Call) -> Dims:
 
 
 def where(call: Call) -> list[Dims]:
-    """With a condition alone it gives the places that meet it, else one of two values."""
-    return routed(call) if len(call.args) + len(call.kwargs) == 1 else elementwise(call)
+    """With only a condition, the indices where it holds; otherwise elementwise."""
+    return nonzero(call) if len(call.args) + len(call.kwargs) == 1 else elementwise(call)
 
 
-def routed(call: Call) -> list[Dims]:
-    """`nonzero`, `masked_select`, `unique`: rows that the data chose belong to no sample until they meet one."""
+def nonzero(call: Call) -> list[Dims]:
+    """`nonzero`, `masked_select`, `unique`: rows selected by the data belong to no sample until combined with one."""
     factors = [factor for dim in call.tensors[0].dims for factor in dim]
     return [
-        tuple(rows(call, factors, size) if d == 0 else call.new(size, POSITION) for d, size in enumerate(shape))
+        tuple(
+            data_selected_rows(call, factors, size) if d == 0 else call.new(size, POSITION)
+            for d, size in enumerate(shape)
+        )
         for shape in call.shapes
     ]
 
 
-def segments(call: Call) -> Dims:
+def segment_reduce(call: Call) -> Dims:
     """`segment_reduce`: rows become segments, which belong to no sample."""
     x = call.value(0, "data")
     at = axis(call.argument(9, "axis", default=0), x.n_dims)
-    return tuple(rows(call, dim, call.shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
+    return tuple(data_selected_rows(call, dim, call.shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
 
 
-def summed_to(call: Call) -> Dims:
-    """`sum_to_size`: the first dimensions are summed away, and those that have size 1 now."""
+def sum_to_size(call: Call) -> Dims:
+    """`sum_to_size`: sums over the leading dimensions, and over those of size 1 in the result."""
     x = call.value(0, "self")
     new = x.n_dims - len(call.shape)
     kept = [d >= new and x.shape[d] == call.shape[d - new] for d in range(x.n_dims)]
-    call.book.reduced.extend(factor for d, dim in enumerate(x.dims) for factor in dim if not kept[d])
+    call.state.reduced.extend(factor for d, dim in enumerate(x.dims) for factor in dim if not kept[d])
     return tuple(dim if kept[d] else () for d, dim in enumerate(x.dims) if d >= new)

@@ -1,11 +1,11 @@
-"""Reshaping: the factors of a value are split and merged, and parts that meet again are put together again."""
+"""The rule of reshapes: splits and merges factors, and restores factors that were split before."""
 
 from __future__ import annotations
 
 import itertools
 import operator
 
-from cutaway.core.units.calls import Book, Call, Shape
+from cutaway.core.units.calls import Call, InferenceState, Shape
 from cutaway.core.units.factors import (
     OPEN,
     POSITION,
@@ -15,7 +15,7 @@ from cutaway.core.units.factors import (
     Dim,
     Dims,
     Factor,
-    put_together,
+    merge_parts,
     size_of,
 )
 
@@ -27,17 +27,17 @@ def reshape(call: Call, dims: Dims, shape: Shape) -> Dims:
     if 0 in shape:
         return tuple(call.new(size, OPEN) for size in shape)
     flat = [factor for dim in dims for factor in dim if factor.size != 1]
-    targets = _shared_out(call, flat[::-1], shape)
+    targets = _distribute(call, flat[::-1], shape)
     ones = _ones(dims, shape)
     for place, is_behind, factor in ones:
         _place_one(targets, shape, place, is_behind, factor)
-    done = tuple(put_together(target) for target in targets)
-    _note_apart(call.book, dims, done)
+    done = tuple(merge_parts(target) for target in targets)
+    _record_splits(call.state, dims, done)
     return done
 
 
-def _shared_out(call: Call, waiting: list[Factor], shape: Shape) -> list[list[Factor]]:
-    """The factors (the last one first) dealt out to the dimensions of the new shape, cut where needed."""
+def _distribute(call: Call, waiting: list[Factor], shape: Shape) -> list[list[Factor]]:
+    """Distributes the factors (the last one first) over the dimensions of the new shape, split where needed."""
     targets: list[list[Factor]] = [[] for _ in shape]
     number, left = 0, shape[0] if shape else 1
     while number < len(shape):
@@ -68,7 +68,7 @@ def _regroup(
     left: int,
     factor: Factor,
 ) -> tuple[int, int]:
-    """Where no cut fits (6·2 → 4·3): all factors and dimensions until their sizes agree are one group."""
+    """If no split fits (6·2 → 4·3), all factors and dimensions until their sizes agree form one group."""
     group, sizes, first = [factor], [left], number
     while size_of(group) != _product(sizes):
         if size_of(group) < _product(sizes):
@@ -78,7 +78,7 @@ def _regroup(
             sizes.append(shape[number])
     roles = {each.role for each in group}
     if roles == {UNIT}:
-        origin = call.book.origin()
+        origin = call.state.origin()
         made = [Factor(size, UNIT, {origin: (order,)}, group) for order, size in enumerate(sizes)]
     elif UNIT not in roles and SCRAMBLED not in roles:
         role = roles.pop() if len(roles) == 1 else POSITION
@@ -102,9 +102,9 @@ def _product(sizes: list[int]) -> int:
 
 
 def _ones(dims: Dims, shape: Shape) -> list[tuple[int, bool, Factor]]:
-    """The factors of size 1, each with the number of elements before it and whether it stays behind what led it.
+    """The factors of size 1, each with the number of elements before it and whether it stays after what precedes it.
 
-    It does inside a dimension, and where what follows is merged and not taken apart: `(T, 1·H, d)` as `(T·1, H·d)`.
+    It does inside a dimension, and if what follows is merged and not split: `(T, 1·H, d)` as `(T·1, H·d)`.
     """
     ends = dict(itertools.pairwise(itertools.accumulate(shape, operator.mul, initial=1)))
     borders = set(itertools.accumulate(map(size_of, dims), operator.mul, initial=1))
@@ -125,10 +125,10 @@ def _ones(dims: Dims, shape: Shape) -> list[tuple[int, bool, Factor]]:
 
 
 def _place_one(targets: list[list[Factor]], shape: Shape, place: int, is_behind: bool, factor: Factor) -> None:
-    """A factor of size 1 goes to a dimension of size 1, the nearest one.
+    """Moves a factor of size 1 to the nearest dimension of size 1.
 
-    Without one, samples stay before what followed them (`(1, H, T, d)` as `(1·H, T, d)`), or behind what led their
-    dimension; units are gone.
+    If there is none, samples stay before what followed them (`(1, H, T, d)` as `(1·H, T, d)`), or after what led their
+    dimension; units are dropped.
     """
     before, best = 1, None
     for number, size in enumerate(shape):
@@ -149,8 +149,8 @@ def _place_one(targets: list[list[Factor]], shape: Shape, place: int, is_behind:
             before *= size
 
 
-def _note_apart(book: Book, before: Dims, after: Dims) -> None:
-    """Remember dimensions of units and positions that this reshape takes apart."""
+def _record_splits(state: InferenceState, before: Dims, after: Dims) -> None:
+    """Records dimensions of merged units and positions that this reshape splits."""
     for dim in before:
         kins = kins_of(dim)
         if len(kins) > 1 and len({factor.role for factor in dim} - {SAMPLE}) > 1:
@@ -162,9 +162,9 @@ def _note_apart(book: Book, before: Dims, after: Dims) -> None:
                 if factor.size != 1 and factor.kin in inside
             ]
             if len(set(homes)) > 1:
-                book.apart.add(kins)
+                state.split_dims.add(kins)
 
 
 def kins_of(dim: Dim) -> tuple[int, ...]:
-    """What identifies a merged dimension through products and elementwise operations."""
+    """Identifies a merged dimension through products and elementwise operations."""
     return tuple(factor.kin for factor in dim if factor.size != 1)

@@ -1,4 +1,4 @@
-"""The table of rules: the name of a function → how the factors of its results follow from those of its arguments."""
+"""The table of rules: name of a function → rule that gives the factors of its results."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cutaway.core.units.calls import Call
 from cutaway.core.units.factors import Dims
 
 Rule = Callable[[Call], Dims | Sequence[Dims | None]]
-"""Gives the dimensions of a result, or of each of several; it raises, or gives None, where it does not know them."""
+"""Returns the dimensions of the result, or of each of several; raises or returns None if they are unknown."""
 
-CREATED = frozenset(
+CONSTRUCTORS = frozenset(
     [
         "arange",
         "bartlett_window",
@@ -48,7 +48,7 @@ CREATED = frozenset(
         "asarray",
     ]
 )
-"""Functions whose results have nothing to do with their arguments: constants."""
+"""Functions whose results do not depend on the values of their arguments: constants."""
 
 _BY_RULE: dict[Rule, str] = {
     layers.convolution: """
@@ -79,7 +79,7 @@ _BY_RULE: dict[Rule, str] = {
     products.added_product: "addmm baddbmm addmv addr addbmm addmm_activation",
     products.inner: "inner",
     products.chain: "linalg_multi_dot chain_matmul",
-    products.solved: "linalg_solve linalg_solve_triangular cholesky_solve",
+    products.solve: "linalg_solve linalg_solve_triangular cholesky_solve",
     products.einsum: "einsum",
     products.tensordot: "tensordot",
     layers.grouped_matmul: "grouped_mm scaled_grouped_mm",
@@ -120,9 +120,9 @@ _BY_RULE: dict[Rule, str] = {
         fake_quantize_learnable_per_tensor_affine spectral_norm weight_norm resize_as renorm fill_diagonal
         gradient index_fill quantize_per_channel
     """,
-    carriers.drawn: "normal",
-    carriers.across: "cross linalg_cross",
-    carriers.scanned: """
+    carriers.normal: "normal",
+    carriers.cross: "cross linalg_cross",
+    carriers.scan: """
         cumsum cumprod cummax cummin logcumsumexp fft_fft fft_ifft fft_fft2 fft_ifft2 fft_fftn fft_ifftn
         fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_rfftn fft_irfftn fft_hfft fft_ihfft fft_hfft2 fft_ihfft2
         fft_hfftn fft_ihfftn cumulative_trapezoid
@@ -135,43 +135,43 @@ _BY_RULE: dict[Rule, str] = {
     carriers.movedim: "movedim moveaxis",
     carriers.squeeze: "squeeze",
     carriers.unsqueeze: "unsqueeze",
-    carriers.reshaped: """
+    carriers.view: """
         view reshape flatten unflatten view_as reshape_as ravel unsafe_view atleast_1d atleast_2d atleast_3d
         resize reshape_alias
     """,
-    carriers.real_parts: "view_as_real",
-    carriers.complex_whole: "view_as_complex",
+    carriers.view_as_real: "view_as_real",
+    carriers.view_as_complex: "view_as_complex",
     carriers.expand: "expand expand_as broadcast_to broadcast_tensors",
     carriers.repeat: "repeat tile",
     carriers.repeat_interleave: "repeat_interleave",
     carriers.stack: "stack",
     carriers.cat: "cat concat concatenate",
-    carriers.stacked: "hstack vstack row_stack dstack column_stack",
+    carriers.stack_variants: "hstack vstack row_stack dstack column_stack",
     carriers.meshgrid: "meshgrid",
     carriers.split: """
         split chunk tensor_split split_with_sizes unsafe_split unsafe_chunk unsafe_split_with_sizes hsplit
         vsplit dsplit
     """,
-    carriers.narrowed: """
+    carriers.resize_dims: """
         narrow glu pad constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
         replication_pad2d replication_pad3d circular_pad slice diff fft_fftshift fft_ifftshift
     """,
     carriers.unbind: "unbind",
     carriers.select: "select",
     carriers.diagonal: "diagonal linalg_diagonal",
-    carriers.on_diagonal: "diag_embed",
-    carriers.diagonal_of: "diag",
-    carriers.windows: "unfold",
-    carriers.ordered: "topk sort argsort msort kthvalue multinomial",
+    carriers.diag_embed: "diag_embed",
+    carriers.diag: "diag",
+    carriers.unfold: "unfold",
+    carriers.sort: "topk sort argsort msort kthvalue multinomial",
     reductions.reduce: """
         all amax amin aminmax any argmax argmin count_nonzero linalg_vector_norm logsumexp max mean median min
         mode nanmean nanmedian nansum norm prod quantile nanquantile std std_mean sum var var_mean
         special_logsumexp linalg_norm is_all_true trapezoid trapz
     """,
     reductions.where: "where",
-    reductions.routed: "nonzero argwhere masked_select unique unique_consecutive unique2",
-    reductions.segments: "segment_reduce",
-    reductions.summed_to: "sum_to_size",
+    reductions.nonzero: "nonzero argwhere masked_select unique unique_consecutive unique2",
+    reductions.segment_reduce: "segment_reduce",
+    reductions.sum_to_size: "sum_to_size",
     reductions.distances: "cosine_similarity pairwise_distance linalg_vecdot",
     reductions.loss: """
         binary_cross_entropy binary_cross_entropy_with_logits cross_entropy cross_entropy_loss ctc_loss
@@ -195,17 +195,17 @@ _BY_RULE: dict[Rule, str] = {
         upsample_nearest_exact2d upsample_nearest_exact3d upsample_bilinear2d_aa upsample_bicubic2d_aa
         grid_sampler grid_sample grid_sampler_2d grid_sampler_3d
     """,
-    space.spectrogram: "stft",
-    space.waveform: "istft",
+    space.stft: "stft",
+    space.istft: "istft",
     space.affine_grid: "affine_grid_generator",
     space.im2col: "im2col",
-    space.refixed: "col2im fold pixel_shuffle pixel_unshuffle",
+    space.renumber_channels: "col2im fold pixel_shuffle pixel_unshuffle",
     space.channel_shuffle: "channel_shuffle native_channel_shuffle",
-    space.packed: "pack_padded_sequence pad_packed_sequence",
+    space.packed_sequence: "pack_padded_sequence pad_packed_sequence",
     indexing.getitem: "getitem",
     indexing.index_select: "index_select",
     indexing.gather: "gather take_along_dim",
-    indexing.written: """
+    indexing.scatter: """
         index_add index_copy index_reduce scatter scatter_add scatter_reduce copy slice_scatter select_scatter
         diagonal_scatter
     """,
@@ -213,24 +213,24 @@ _BY_RULE: dict[Rule, str] = {
 }
 
 RULES: dict[str, Rule] = {name: rule for rule, names in _BY_RULE.items() for name in names.split()}
-"""Function, without leading and trailing underscores → rule; `add_` is `add`."""
+"""Name of a function without leading and trailing underscores → rule; `add_` is `add`."""
 
 
 @cache
-def is_created(function: str) -> bool:
-    """Whether a function makes constants.
+def is_constructor(function: str) -> bool:
+    """Whether a function creates constants.
 
-    >>> is_created("zeros"), is_created("zeros_like")
+    >>> is_constructor("zeros"), is_constructor("zeros_like")
     (True, False)
     """
-    return function.strip("_") in CREATED
+    return function.strip("_") in CONSTRUCTORS
 
 
 @cache
 def rule_of(function: str) -> Rule | None:
-    """The rule of a function by its name.
+    """The rule of a function, by its name.
 
     >>> rule_of("add_") is rule_of("mul"), rule_of("as_strided")
     (True, None)
     """
-    return None if is_created(function) else RULES.get(function.strip("_").removesuffix("_copy"))
+    return None if is_constructor(function) else RULES.get(function.strip("_").removesuffix("_copy"))

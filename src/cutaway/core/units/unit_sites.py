@@ -1,4 +1,4 @@
-"""Sites of units that carry the layouts by which they were counted, so that whoever reads them counts alike."""
+"""Lists of unit sites together with their unit layouts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cutaway.core.units.layout import UnitLayout
 
 
 class UnitSites(list[str]):
-    """A list of sites, with what is known of their dimensions.
+    """A list of unit sites with their unit layouts, so that every reader counts units the same way.
 
     >>> layout = UnitLayout(((2,), (3,)), units=(1,), samples=(0,))
     >>> some = UnitSites(["h.0#2", "h.0#1"], {"h.0": layout})
@@ -17,7 +17,7 @@ class UnitSites(list[str]):
     (['h.0#2', 'h.0#1'], 3)
 
     Args:
-        layouts: by site without unit; sites that are missing are found out again where a model runs.
+        layouts: by site without unit; a missing layout is determined again when a model runs.
     """
 
     def __init__(self, sites: Iterable[str], layouts: Mapping[str, UnitLayout]) -> None:
@@ -30,11 +30,11 @@ class UnitSites(list[str]):
     def __getitem__(self, index: slice) -> UnitSites: ...
 
     def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        return UnitSites(found, self.layouts) if isinstance(index, slice) else found
+        item = super().__getitem__(index)
+        return UnitSites(item, self.layouts) if isinstance(index, slice) else item
 
 
 def layouts_of(sites: object) -> Mapping[str, UnitLayout]:
-    """The layouts that sites carry, by site without unit; none where they carry none."""
-    found = getattr(sites, "layouts", None)
-    return found if isinstance(found, Mapping) else {}
+    """The layouts of a list of sites, by site without unit; empty if it has none."""
+    layouts = getattr(sites, "layouts", None)
+    return layouts if isinstance(layouts, Mapping) else {}

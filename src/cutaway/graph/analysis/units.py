@@ -1,8 +1,8 @@
-"""The walk over a traced graph that tells what the dimensions of every value count.
+"""Derives which dimensions of every value count units, samples and positions.
 
-Each op's rule gives the factors of its results from those of its arguments, in order of execution. Which dimension of
-an input counts samples is found by trying: the first one is followed as such, and where the model computes across it,
-the graph is walked again with the next one. Most models need one walk, sequence-first ones two.
+In order of execution, each op's rule derives the factors of its results from those of its arguments. The sample
+dimension of an input is found by trial: the first dimension is assumed, and if the model computes across it, the graph
+is walked again with the next one. Most models need one walk, sequence-first ones two.
 """
 
 from __future__ import annotations
@@ -10,50 +10,50 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cutaway.core.trees import replace
-from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Book, Call, Kind, Value
+from cutaway.core.pytree import replace
+from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Call, InferenceState, Kind, Value
 from cutaway.core.units.factors import OPEN, SAMPLE, Dims, Factor
 from cutaway.core.units.layout import UnitLayout
-from cutaway.core.units.reading import read
-from cutaway.core.units.rules import is_created, rule_of
-from cutaway.graph import nodes as kinds
-from cutaway.graph.nodes import CallRow, Tables
+from cutaway.core.units.readout import layout_of
+from cutaway.core.units.rules import is_constructor, rule_of
+from cutaway.graph import tables as kinds
+from cutaway.graph.tables import CallRow, Tables
 
 _FLOATS = ("float", "bfloat", "half", "double", "complex", "quint", "qint")
 _KINDS: dict[str, Kind] = {kinds.INPUT: ACTIVATION, kinds.PARAMETER: PARAMETER}
 _PLAIN = frozenset([int, float, bool, str, type(None)])
 _UNUSUAL = (IndexError, TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, StopIteration)
-"""What a rule raises for a signature that it does not know."""
+"""Errors that a rule raises for an unknown signature."""
 
 
 def unit_layouts(tables: Tables, sample_dims: Mapping[int, int | None] | None = None) -> list[UnitLayout | None]:
-    """One layout for each node of a trace; None where a node is no tensor.
+    """One layout for each node of a trace; None if a node is not a tensor.
 
     Args:
-        sample_dims: input node → the dimension of its samples, where the caller knows it.
+        sample_dims: input node → its sample dimension, if the caller knows it.
     """
-    return _walked(tables, sample_dims).read()
+    return _walk(tables, sample_dims).read()
 
 
 def tied_layouts(tables: Tables) -> dict[tuple[int, str], UnitLayout]:
-    """For parameters with several addresses: (node, address) → the layout, by the module that owns the address.
+    """For parameters with several addresses: (node, address) → the layout for the module that owns the address.
 
-    The weight of an embedding that is also the output layer's has its units in columns under one name and in rows under
-    the other.
+    The weight that an embedding shares with the output layer has its units in columns under one address and in rows
+    under the other.
     """
     tied = [row for row in tables.parameters if len(row.addresses) > 1 and row.node >= 0]
-    walk = _walked(tables, None) if tied else None
+    walk = _walk(tables, None) if tied else None
     found: dict[tuple[int, str], UnitLayout] = {}
     for row in tied:
         value = None if walk is None else walk.values[row.node]
         if walk is not None and value is not None:
             for address in row.addresses:
-                found[row.node, address] = read(walk.book, value, (), walk.owner(row.node, address))
+                found[row.node, address] = layout_of(walk.state, value, (), walk.owner(row.node, address))
     return found
 
 
-def _walked(tables: Tables, sample_dims: Mapping[int, int | None] | None) -> Walk:
-    """The walk in which every input has its samples where the model never computes across them."""
+def _walk(tables: Tables, sample_dims: Mapping[int, int | None] | None) -> Walk:
+    """Walk the graph until the assumed sample dimension of every input is one that the model never computes across."""
     given = dict(sample_dims or {})
     tried: dict[int, int | None] = {node: given.get(node, 0) for node in input_nodes(tables)}
     while True:
@@ -74,16 +74,16 @@ class Walk:
     """One walk over a graph.
 
     Args:
-        sample_dims: input node → the dimension that is followed as its samples.
+        sample_dims: input node → the assumed sample dimension.
     """
 
     def __init__(self, tables: Tables, sample_dims: Mapping[int, int | None]) -> None:
-        self.tables, self.book = tables, Book()
+        self.tables, self.state = tables, InferenceState()
         self.values: list[Value | None] = []
         self._samples = sample_dims
         self._is_input = set(input_nodes(tables)).__contains__
         self._opened: list[int] = []
-        """The inputs whose factors begin with them: an input that an earlier call of the model made is followed on."""
+        """The inputs with new factors; an input that an earlier call of the model computed keeps its factors."""
         nodes = tables.nodes
         node, n_nodes = 0, len(nodes)
         while node < n_nodes:
@@ -107,7 +107,7 @@ class Walk:
         value.kind = _KINDS.get(self.tables.nodes.kind[node], CONSTANT)
         if self._is_input(node):
             self._open_input(value)
-        elif value.kind == PARAMETER:  # keeps its factors of size 1: one head counts heads all the same
+        elif value.kind == PARAMETER:  # keeps its factors of size 1: a single head still counts heads
             value.settle(tuple((Factor(size, OPEN),) for size in value.shape))
             for (factor,) in value.dims:
                 factor.is_parameter = True
@@ -116,7 +116,7 @@ class Walk:
         return value
 
     def _open_input(self, value: Value) -> None:
-        """What the model is given: open, but for the samples. A batch of one sample has samples all the same."""
+        """Set the factors of an input: open, except for the samples. A batch of size 1 still has samples."""
         value.kind = ACTIVATION
         self._opened.append(value.number)
         value.settle(tuple((Factor(size, OPEN),) for size in value.shape))
@@ -136,8 +136,8 @@ class Walk:
     def _call(self, results: range, event: tuple[Any, ...]) -> None:
         made = [self._blank(node) for node in results]
         call = self._arguments(results.start, event, [value.shape for value in made if value is not None])
-        self.book.reader = results.start
-        created = not call.tensors or is_created(call.function)
+        self.state.reader = results.start
+        created = not call.tensors or is_constructor(call.function)
         found = () if created else _by_rule(call)
         if not found and not created:
             self._reduce_all(call)
@@ -160,7 +160,9 @@ class Walk:
             name: arg if type(arg) in _PLAIN else replace(arg, value_of, is_tensor)
             for name, arg in (event[2] or {}).items()
         }
-        return Call(self.book, nodes.name[node], args, kwargs, shapes, [value for value in values if value is not None])
+        return Call(
+            self.state, nodes.name[node], args, kwargs, shapes, [value for value in values if value is not None]
+        )
 
     def _finish(self, value: Value, dims: Dims | None, call: Call, created: bool) -> None:
         if dims is not None and value.fits(dims):
@@ -179,20 +181,20 @@ class Walk:
         value.is_contradictory = call.is_contradictory or (value.is_contradictory and not value.has_units)
         value.kind = ACTIVATION if call.is_layer else CONSTANT if created else _kind_of(given)
         if value.kind == CONSTANT and self._is_input(value.number):
-            # Made outside the model, of what the model was not given: a batch cut out of the data.
+            # Computed outside the model, from tensors that are no inputs: a batch sliced from the data.
             value.ruleless, value.is_contradictory = "", False
             self._open_input(value)
 
     def _reduce_all(self, call: Call) -> None:
-        """A function without a rule is taken for one that computes across every dimension."""
+        """Assume that a function without a rule computes across every dimension."""
         for value in call.tensors:
-            self.book.reduced.extend(_factors(value.dims))
+            self.state.reduced.extend(_factors(value.dims))
 
     # samples
 
     def inputs_computed_across(self) -> Iterator[int]:
-        """The inputs whose dimension of samples, as tried, does not count any."""
-        self._mix_what_was_reduced_away()
+        """The inputs whose assumed sample dimension is wrong."""
+        self._mark_mixed()
         for node in self._opened:
             value, dim = self.values[node], self._samples.get(node)
             if (
@@ -202,9 +204,9 @@ class Walk:
             ):
                 yield node
 
-    def _mix_what_was_reduced_away(self) -> None:
-        """A reduced dimension that no output has was computed across; one that an output still has was normalized."""
-        if not self.book.reduced:
+    def _mark_mixed(self) -> None:
+        """Mark reduced dimensions as mixed if no output has them; those that an output still has were normalized."""
+        if not self.state.reduced:
             return
         outputs = [self.values[node] for node in _output_nodes(self.tables)]
         reached: set[int] = set()
@@ -214,7 +216,7 @@ class Walk:
                 if id(head) not in reached:
                     reached.add(id(head))
                     waiting.extend(head.sources)
-        for factor in self.book.reduced:
+        for factor in self.state.reduced:
             if not any(id(head) in reached for head in _with_all(factor)):
                 factor.mix()
 
@@ -223,12 +225,14 @@ class Walk:
     def read(self) -> list[UnitLayout | None]:
         late = self._late()
         return [
-            None if value is None else read(self.book, value, late.get(value.number, ()), self.owner(value.number))
+            None
+            if value is None
+            else layout_of(self.state, value, late.get(value.number, ()), self.owner(value.number))
             for value in self.values
         ]
 
     def owner(self, node: int, address: str = "") -> Callable[[int], bool] | None:
-        """Of a parameter: whether an op ran in the module that an address of it belongs to, by default its first."""
+        """For a parameter, a test whether an op ran in the module that owns an address, by default the first."""
         nodes, calls, modules = self.tables.nodes, self.tables.calls, self.tables.modules
         if nodes.kind[node] != kinds.PARAMETER:
             return None
@@ -241,19 +245,19 @@ class Walk:
         return is_owner
 
     def _late(self) -> dict[int, list[Factor]]:
-        """For values whose units are gone: the factors that a layer further on reads as its units.
+        """For values that lost their units, the factors that a later layer reads as its units.
 
-        It counts on the path to that layer only: a value gets it from what was computed from it, and only if that has
-        no units either.
+        This applies only on the path to that layer: a value gets them from its users, and only if these have no units
+        either.
         """
         late: dict[int, list[Factor]] = {}
         parents = self.tables.nodes.parents
         for value in reversed(self.values):
             if value is None or value.has_units or not value.had_units:
                 continue
-            own = [factor for factors in self.book.reads.get(value.number, ())[:1] for factor in factors]
-            if own:
-                late[value.number] = own
+            direct = [factor for factors in self.state.reads.get(value.number, ())[:1] for factor in factors]
+            if direct:
+                late[value.number] = direct
             wanted = late.get(value.number)
             if not wanted:
                 continue
@@ -266,14 +270,14 @@ class Walk:
         return late
 
 
-# what goes in and comes out
+# inputs and outputs
 
 
 def input_nodes(tables: Tables) -> list[int]:
-    """What the model was given, and what those of its modules were given that were called by themselves."""
+    """The inputs of the model, and of its modules that were called directly."""
     given = [*tables.inputs, *(end for row in _outermost(tables) for end in row.inputs)]
-    held = (kinds.PARAMETER, kinds.BUFFER)
-    return [node for node in dict.fromkeys(node for _, node in given) if tables.nodes.kind[node] not in held]
+    owned = (kinds.PARAMETER, kinds.BUFFER)
+    return [node for node in dict.fromkeys(node for _, node in given) if tables.nodes.kind[node] not in owned]
 
 
 def _output_nodes(tables: Tables) -> list[int]:
@@ -283,7 +287,7 @@ def _output_nodes(tables: Tables) -> list[int]:
 
 
 def _outermost(tables: Tables) -> Iterator[CallRow]:
-    """The module calls that no other one made."""
+    """The module calls without a parent."""
     return (row for number, row in enumerate(tables.calls) if number and not row.parent)
 
 
@@ -293,13 +297,13 @@ def _by_rule(call: Call) -> Sequence[Dims | None]:
         return ()
     try:
         dims = rule(call)
-    except _UNUSUAL:  # the result is open, and a reader is told that nothing is known of it
+    except _UNUSUAL:  # the factors of the result are then open, and its layout says that no rule applied
         return ()
     return [dims] if isinstance(dims, tuple) else dims
 
 
 def _given(call: Call) -> Sequence[Value]:
-    """What a result is made of: of a parameter that a single number picks from or scales, the parameter alone."""
+    """The arguments that determine a result; scalars that index or scale a parameter do not count."""
     large = [value for value in call.tensors if value.shape]
     return large if large and all(value.kind == PARAMETER for value in large) else call.tensors
 

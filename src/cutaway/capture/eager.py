@@ -1,0 +1,35 @@
+"""Forces compiled code to run eagerly while any capture or edit needs it.
+
+Captures and edits can end in any order, so the first one sets the stance of torch's compiler and only the last one
+resets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+import torch
+
+_lock = Lock()
+_users = 0
+_stance: Any = None
+
+
+@contextmanager
+def force_eager() -> Iterator[None]:
+    """Context manager: compiled functions run eagerly inside."""
+    global _users, _stance
+    with _lock:
+        if _users == 0:
+            _stance = torch.compiler.set_stance("force_eager")
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _stance.__exit__(None, None, None)

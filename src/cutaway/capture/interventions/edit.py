@@ -1,0 +1,316 @@
+"""The verb `edit`: changes a model's values or parameters inside a block."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from sys import _getframe
+from threading import get_ident
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from cutaway.capture import sessions
+from cutaway.capture.eager import force_eager
+from cutaway.capture.interventions import new_values, parameter_edits
+from cutaway.capture.interventions.new_values import Change, value_from
+from cutaway.capture.interventions.op_edit import Editor, OpEdits
+from cutaway.capture.interventions.rebuild import with_tensors
+from cutaway.capture.interventions.regions import Part, Region
+from cutaway.capture.interventions.targets import ModelIndex, Target, edit_targets
+from cutaway.capture.model.rng_state import current_autocast, generators_used
+from cutaway.capture.module_hooks import tensors_in
+from cutaway.capture.tensors.aliasing import version_of
+from cutaway.capture.torch_functions import EditFunction
+from cutaway.capture.units.live_units import LiveUnits
+from cutaway.capture.units.module_units import named_parameter_layout
+from cutaway.core.errors import EditError, InputError, InputTypeError, SiteError
+from cutaway.core.events import Context
+from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
+
+_MISSING: Any = object()
+
+
+class edit:
+    """Changes values or parameters of a model inside a block.
+
+    >>> import torch, cutaway
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+    >>> with cutaway.edit(model, at="0", to=-1):
+    ...     model(torch.ones(1, 4))
+    tensor([[0., 0., 0.]])
+
+    Args:
+        at: a site (module, `@in`, op, parameter, optionally with pass and unit), a pattern, an op or selection of a
+            trace, or several of these; or a mapping from these to new values, without `to`.
+        to: a number, a tensor, a function of the value, another site to copy from, an op or trace to take the value
+            from, or one of `edit.scale`, `edit.clamp`, `edit.noise`, `edit.swap`.
+        part: `units=`, `heads=` (and `n_heads=`), `positions=`, `samples=`, or any `index=`.
+    """
+
+    scale = staticmethod(new_values.scale)
+    clamp = staticmethod(new_values.clamp)
+    noise = staticmethod(new_values.noise)
+    swap = staticmethod(new_values.swap)
+
+    def __init__(self, model: nn.Module, at: object, to: object = _MISSING, **part: Unpack[Part]) -> None:
+        if not isinstance(model, nn.Module):
+            raise InputTypeError(f"edit needs a torch.nn.Module, got a {type(model).__name__}.")
+        if (to is _MISSING) == (not isinstance(at, dict)):
+            raise InputError("pass at= and to=, or one mapping from sites to new values.")
+        self._model: nn.Module = getattr(model, "_orig_mod", model)
+        self._index = ModelIndex.of(self._model)
+        self._targets = [
+            target
+            for where, change in new_values.parse_changes(at, to)
+            for target in edit_targets(where, change, part, self._index)
+        ]
+        live = [target for target in self._targets if self._needs_layout(target)]
+        self._units = LiveUnits(
+            self._model,
+            [target.site for target in live if not self._is_tensor(target)],
+            given={target.site: target.layout for target in live if target.layout is not None},
+            unit_dim=live[0].region.unit_dim if live else None,
+            needs_samples=any(target.region.needs_samples for target in live if target.layout is None),
+        )
+        self._thread = 0
+        self._source_values: dict[Site, Any] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> None:
+        if self._thread:
+            raise InputError("this edit was already used: create a new one for each block.")
+        self._thread = get_ident()
+        with ExitStack() as stack:
+            stack.enter_context(self._units)
+            ops: list[Target] = []
+            for target in self._targets:
+                if target.site.op is not None:
+                    ops.append(target)
+                    continue
+                addresses = self._index.modules_at(target.site)
+                for address in addresses:
+                    self._at_module(target, address, stack)
+                for address in self._index.tensors_at(target.site) if not addresses else ():
+                    self._at_tensor(target, self._index.tensors[address], stack)
+            ops += self._capture_source_values(stack)
+            if ops:
+                OpEdits(self, ops, self._index).install(stack)
+            if "torch._dynamo" in sys.modules:
+                stack.enter_context(force_eager())
+            sessions.edits[id(self)] = self._thread
+            stack.callback(sessions.edits.pop, id(self), None)
+            self._stack = stack.pop_all()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self._source_values.clear()
+        missed = [target for target in self._targets if not target.n_applied]
+        if error is None and missed:
+            site = missed[0].site
+            raise SiteError(
+                f"nothing was changed at {str(site)!r}: {self._miss_reason(site)}. An edit applies where the model "
+                "runs inside the block, in the thread that entered it."
+            )
+
+    def _miss_reason(self, site: Site) -> str:
+        if site.op is not None and site.ordinal is None and site.pass_ is not None:
+            return (
+                f"':' counts the runs of the module; write /{site.op}.{site.pass_} for op {site.pass_} within one run"
+            )
+        if site.op is not None:
+            return "no such op ran there; cutaway.sites(model, example) lists those that do"
+        if site.pass_ is not None:
+            return f"it did not run {site.pass_} times" if site.pass_ > 1 else "it did not run"
+        return "it did not run, or has no such tensor"
+
+    # modules
+
+    def _at_module(self, target: Target, address: str, stack: ExitStack) -> None:
+        module = self._index.modules[address]
+        if isinstance(module, torch.jit.ScriptModule):
+            if target.site.is_pattern:
+                return
+            raise InputError(f"{address!r} is a ScriptModule and takes no hooks: edit the modules before or after it.")
+        if target.change is not None and target.change.swaps is not None:
+            self._swap(target, module, stack)
+            return
+        passes = 0
+
+        def edit_value(tree: Any) -> Any:
+            nonlocal passes
+            if get_ident() != self._thread or sessions.in_hidden_run():
+                return tree
+            passes += 1
+            if target.site.pass_ not in (None, passes):
+                return tree
+            return self._edit_tree(target, address, module, tree, passes)
+
+        if target.site.side == "in":
+            handle = module.register_forward_pre_hook(
+                lambda called, *given: edit_inputs(*given) if called is module else None, with_kwargs=True
+            )
+        else:  # a copy of the module made inside the block has the hook, too
+            handle = module.register_forward_hook(
+                lambda called, _, result: edit_value(result) if called is module else None
+            )
+        stack.callback(handle.remove)
+
+        def edit_inputs(args: Any, kwargs: Any) -> Any:
+            given = {**{str(i): value for i, value in enumerate(args)}, **kwargs}
+            new = edit_value(given)
+            return tuple(new[str(i)] for i in range(len(args))), {name: new[name] for name in kwargs}
+
+    def _edit_tree(self, target: Target, address: str, module: nn.Module, tree: Any, passes: int) -> Any:
+        site = target.site
+        tensors = [(path, tensor) for path, tensor in tensors_in(tree, module is self._model) if site.covers_path(path)]
+        if len(tensors) > 1 and not site.path:
+            side = site.side or "out"
+            sites = ", ".join(repr(f"{address}@{side}.{path}") for path, _ in tensors[:6])
+            raise EditError(f"{address!r} has {len(tensors)} tensors there: choose one of {sites}.")
+        new = {
+            path: self._apply_change(target, Site(address, None, None, site.side, path, passes), tensor, module)
+            for path, tensor in tensors
+        }
+        return with_tensors(tree, new) if target.change is not None else tree
+
+    def _swap(self, target: Target, module: nn.Module, stack: ExitStack) -> None:
+        """Runs another function instead of a module's forward."""
+        original, function = module.forward, target.change.swaps if target.change else None
+        had = module.__dict__.get("forward", _MISSING)
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            if get_ident() != self._thread or sessions.in_hidden_run():
+                return original(*args, **kwargs)
+            target.n_applied += 1
+            return function(*args, **kwargs)  # type: ignore[misc]
+
+        module.__dict__["forward"] = forward
+        stack.callback(_restore_forward, module, had)
+
+    # parameters and buffers
+
+    def _at_tensor(self, target: Target, tensor: Tensor, stack: ExitStack) -> None:
+        """Changes a parameter now, and restores the changed part afterwards."""
+        if target.change is None or target.change.swaps is not None:
+            raise InputError(f"{str(target.site)!r} is a parameter: no function computes it, so it cannot be swapped.")
+        present, make = tensor.detach(), target.change
+        layout = self._parameter_layout(target, present)
+        others = (layout,) if make.takes_layout else self._others(make, target.site)
+        mask = target.region.mask(present, None, layout)
+        target.n_applied += 1
+        stack.callback(parameter_edits.change(tensor, lambda value: make(value, *others), mask))
+
+    def _parameter_layout(self, target: Target, tensor: Tensor) -> UnitLayout | None:
+        region, layout = target.region, target.layout
+        if not region.needs_units and not (target.change is not None and target.change.takes_layout):
+            return None if region.is_whole or region.index is not None else UnitLayout.refused(tensor.shape, "")
+        if region.unit_dim is not None:
+            return UnitLayout.of_dims(tensor.shape, region.unit_dim)
+        address = str(target.site.address)
+        layout = layout or named_parameter_layout(self._index.modules, address, tensor.shape)
+        return layout.check(address)
+
+    def _is_tensor(self, target: Target) -> bool:
+        return target.site.op is None and not self._index.modules_at(target.site)
+
+    @staticmethod
+    def _needs_layout(target: Target) -> bool:
+        region = target.region
+        takes = target.change is not None and target.change.takes_layout
+        return takes or region.needs_units or region.needs_samples
+
+    # values
+
+    is_observer = False
+
+    def at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
+        """The value that replaces the result of an op; None if it is only observed."""
+        new: Tensor | None = None
+        for target in targets:
+            changed = self._apply_change(target, here, value if new is None else new, module)
+            new = changed if target.change is not None else new
+        return new
+
+    def _apply_change(self, target: Target, here: Site, value: Tensor, module: nn.Module | None) -> Tensor:
+        """Computes the new value of one tensor and reports the edit to traces."""
+        change = target.change
+        if change is None:
+            self._source_values[target.site] = value
+            return value
+        target.n_applied += 1
+        layout: UnitLayout | None = None
+        if self._needs_layout(target):
+            layout = self._units.at(here, value, module)
+            if target.region.needs_units or change.takes_layout:
+                layout.check(str(target.site))
+        others = (layout,) if change.takes_layout else self._others(change, here)
+
+        def apply(value: Tensor, *others: Any) -> Tensor:
+            return target.region.put(change(value, *others), value, module, layout)
+
+        generators = generators_used("edit", (), None) if change.is_random else ()
+        started = perf_counter_ns()
+        with torch._C.DisableTorchFunction():
+            try:
+                new = apply(value, *others)
+            except NotImplementedError as error:
+                raise EditError(
+                    f"the value at {str(here)!r} ({value.layout}) does not support this edit: {error}"
+                ) from error
+            self._record_edit(apply, (value, *others), new, started, generators)
+        return new
+
+    def _others(self, change: Change, here: Site) -> tuple[Any, ...]:
+        """The values that a change needs besides the one it replaces."""
+        if change.source is not None:
+            return (value_from(change.source, here),)
+        for site in change.needs:
+            if site not in self._source_values:
+                raise EditError(f"{str(site)!r} runs after {str(here)!r}, so its value cannot be used there.")
+        return tuple(self._source_values[site] for site in change.needs)
+
+    def _capture_source_values(self, stack: ExitStack) -> list[Target]:
+        """Captures the values that other edits copy from, as edited in this block; returns the op targets."""
+        needed = {site for target in self._targets if target.change is not None for site in target.change.needs}
+        ops: list[Target] = []
+        for site in needed:
+            self._index.check(site, str(site), "to")
+            target = Target(site, None, Region())
+            if site.op is not None:
+                ops.append(target)
+            else:
+                for address in self._index.modules_at(site):
+                    self._at_module(target, address, stack)
+                for address in self._index.tensors_at(site) if not self._index.modules_at(site) else ():
+                    self._source_values[site] = self._index.tensors[address]
+        return ops
+
+    def _record_edit(
+        self, apply: Callable[..., Any], args: tuple[Any, ...], new: Tensor, started: int, generators: Any
+    ) -> None:
+        """Records the edit as an operation in all active traces."""
+        watchers = [watcher for watcher in sessions.thread_watchers() if not isinstance(watcher, Editor)]
+        if not watchers:
+            return
+        frame = _getframe(1)
+        while frame.f_back is not None and "/cutaway/capture/" in frame.f_code.co_filename.replace("\\", "/"):
+            frame = frame.f_back
+        context = Context(torch.is_grad_enabled(), current_autocast(), generators)
+        location = (frame.f_code, frame.f_lasti, started, perf_counter_ns(), version_of(new), context)
+        for watcher in watchers:
+            watcher.append((EditFunction(apply), args, None, new, watcher.call, watcher.group, *location))
+
+
+def _restore_forward(module: nn.Module, forward: Any) -> None:
+    if forward is _MISSING:
+        module.__dict__.pop("forward", None)
+    else:
+        module.__dict__["forward"] = forward

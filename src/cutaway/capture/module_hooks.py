@@ -1,0 +1,191 @@
+"""Tracks the running module call with global module hooks.
+
+Global hooks do not touch the model or its classes, so `nn.TransformerEncoder` keeps its fast paths; they fire for
+every module of the process and are filtered by thread.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from sys import _getframe
+from threading import get_ident
+from time import perf_counter_ns
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as _torch_module
+
+from cutaway.capture.function_mode import Ledger, Watcher, _versions, copy_containers
+from cutaway.capture.replay.recipe import Recipe
+from cutaway.capture.torch_functions import Opaque
+from cutaway.core.pytree import leaves
+
+ENTER = "enter"
+EXIT = "exit"
+
+_BETWEEN = (_torch_module.__file__, str(Path(__file__).with_name("api.py")))
+"""Files whose frames are between a module's forward and the user's line that called it."""
+
+
+class Call:
+    """One running call of a module's forward."""
+
+    __slots__ = (
+        "code",
+        "ended",
+        "entered",
+        "instruction",
+        "kwargs_known",
+        "module",
+        "own_hook",
+        "parent",
+        "started",
+        "training",
+    )
+
+    def __init__(self, module: nn.Module | None, parent: int, code: CodeType | None, instruction: int) -> None:
+        self.module = module
+        self.parent = parent
+        self.code = code
+        self.instruction = instruction
+        self.training = bool(module.training) if module is not None else False
+        self.started = perf_counter_ns()
+        self.ended = 0
+        self.own_hook: Any = None
+        self.entered: Any = None
+        """The positional arguments as passed in, until the call returns."""
+        self.kwargs_known = False
+
+
+class ModuleHooks:
+    """Tracks the current module call of each watcher and emits enter and exit events."""
+
+    def __init__(self, watchers: dict[int, Watcher], calls: Ledger[Call], root: nn.Module | None) -> None:
+        self.watchers = watchers
+        self.calls = calls
+        self.root = root
+        self.recipe: Recipe | None = None
+        """How to rerun the root module as it first ran."""
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        self._handles = [
+            _torch_module.register_module_forward_pre_hook(self._enter),
+            _torch_module.register_module_forward_hook(self._exit, with_kwargs=True, always_call=True),
+        ]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+            # Torch does not remove this entry with the handle of a global hook (as of 2.13).
+            getattr(_torch_module, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
+        self._handles = []
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        watcher = self.watchers.get(get_ident())
+        if watcher is None or watcher.paused:
+            return
+        frame = _outside_module_file()
+        call = Call(module, watcher.call, frame.f_code, frame.f_lasti)
+        if module._forward_hooks:
+            # The module's own hooks run after the global ones and may replace the result.
+            call.own_hook = module.register_forward_hook(self._exit_last, with_kwargs=True, always_call=True)
+        number = self.calls.add(call)
+        watcher.calls.append(watcher.call)
+        watcher.call = number
+        call.entered = args
+        kwargs = keyword_arguments(2)
+        is_root = module is self.root
+        call.kwargs_known = kwargs is not None
+        given, named = tensors_in(args, is_root), tensors_in(kwargs, is_root)
+        if is_root and self.recipe is None:
+            self.recipe = Recipe.of(module, args, kwargs, (given, named))
+        watcher.append((ENTER, number, given, named))
+
+    def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
+        """`rest` is (kwargs, result), or (result,) if torch calls this hook after an exception."""
+        watcher = self.watchers.get(get_ident())
+        if watcher is None or watcher.paused or not watcher.calls:
+            return
+        if self.calls.rows[watcher.call].own_hook is None or len(rest) == 1:
+            self._leave(watcher, module, args, rest)
+
+    def _exit_last(self, module: nn.Module, args: Any, *rest: Any) -> None:
+        watcher = self.watchers.get(get_ident())
+        if watcher is not None and not watcher.paused and watcher.calls:
+            self._leave(watcher, module, args, rest)
+
+    def _leave(self, watcher: Watcher, module: nn.Module, args: Any, rest: tuple[Any, ...]) -> None:
+        ended = perf_counter_ns()
+        kwargs, result = rest if len(rest) == 2 else ({}, None)
+        while watcher.calls:
+            number = watcher.call
+            call = self.calls.rows[number]
+            call.ended = ended
+            if call.own_hook is not None:
+                call.own_hook.remove()
+                call.own_hook = None
+            if call.module is not module:  # left by an exception that skips hooks (Ctrl-C)
+                watcher.call = watcher.calls.pop()
+                continue
+            if isinstance(module, torch.jit.ScriptModule) and result is not None:
+                versions = _versions(result if isinstance(result, (tuple, list)) else [result])
+                version = versions if isinstance(result, (tuple, list)) else versions[0]
+                code, instruction = call.code, call.instruction
+                closure = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+                saved_kwargs = copy_containers({**kwargs, "closure": closure} if closure else kwargs)
+                given, made = tuple(map(copy_containers, args)), copy_containers(result)
+                place = (number, 0, code, instruction, call.started, ended)
+                watcher.append((Opaque(module), given, saved_kwargs, made, *place, version, torch.is_grad_enabled()))
+            is_root = module is self.root
+            # A pre-hook of the module may have replaced its arguments.
+            replaced = tensors_in(args, is_root) if args is not call.entered else None
+            late = [] if call.kwargs_known else tensors_in(kwargs, is_root)
+            call.entered = None
+            watcher.append((EXIT, number, replaced, late, tensors_in(result, is_root), len(rest) == 2))
+            watcher.call = watcher.calls.pop()
+            return
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def tensors_in(tree: Any, is_root: bool) -> list[tuple[str, Tensor]]:
+    """The tensors in arguments or results with their paths; a list, because the program may modify containers later.
+
+    Plain objects are entered only for the root; deeper modules pass the same objects on.
+    """
+    kind = type(tree)
+    if kind is Tensor:
+        return [("", tree)]
+    if tree is None or (kind in (tuple, dict) and not tree):
+        return []
+    if kind is tuple and len(tree) == 1 and type(tree[0]) is Tensor:
+        return [("0", tree[0])]
+    return list(leaves(tree, is_tensor, objects=is_root))
+
+
+def keyword_arguments(depth: int) -> dict[str, Any] | None:
+    """The keyword arguments of the module that is being called; torch does not pass them to global pre-hooks.
+
+    None if torch's frames have an unexpected layout: then they are read when the module returns.
+
+    Args:
+        depth: number of frames between this function and torch's call of the hook.
+    """
+    frame = _getframe(depth)
+    if frame.f_code.co_filename == _BETWEEN[0] and frame.f_code.co_name in ("inner", "_call_impl"):
+        kwargs = frame.f_locals.get("kwargs")
+        return kwargs if isinstance(kwargs, dict) else None
+    return None
+
+
+def _outside_module_file() -> Any:
+    """The frame that called the module, skipping torch's `__call__` code."""
+    frame = _getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename in _BETWEEN:
+        frame = frame.f_back
+    return frame

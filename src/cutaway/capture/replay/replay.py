@@ -1,0 +1,287 @@
+"""`trace.replay`: recomputes only the ops that a change affects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor
+
+from cutaway.capture.interventions.boundary_check import BoundaryCheck
+from cutaway.capture.interventions.new_values import Change, fit_to, parse_changes, value_from
+from cutaway.capture.interventions.op_edit import call_replacement
+from cutaway.capture.interventions.rebuild import with_tensors
+from cutaway.capture.interventions.regions import Part, Region
+from cutaway.capture.model.rng_state import preserve_rng
+from cutaway.capture.replay.call import (
+    FunctionCall,
+    MissingValue,
+    after_alias_write,
+    function_calls,
+    generators_of,
+    inputs_of,
+    replay_call,
+    saved_value,
+)
+from cutaway.capture.torch_functions import BACKWARD, Opaque
+from cutaway.capture.validation.compare import bit_equal
+from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteError
+from cutaway.core.pytree import leaves
+from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.op import Op
+from cutaway.graph.selection import rows_of
+from cutaway.graph.tables import ALIAS, IDENTITY, INPLACE, LEFT_TORCH, OPAQUE, Nodes
+from cutaway.graph.trace import Trace
+
+_MISSING: Any = object()
+VIEWS = frozenset(
+    [
+        *(
+            "T",
+            "mT",
+            "H",
+            "mH",
+            "real",
+            "imag",
+            "data",
+            "t",
+            "view",
+            "view_as",
+            "reshape",
+            "flatten",
+            "ravel",
+            "detach",
+        ),
+        *("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "squeeze", "unsqueeze", "adjoint"),
+        *("expand", "expand_as", "diagonal", "narrow", "select", "getitem", "unfold", "as_strided", "unflatten"),
+        *("split", "split_with_sizes", "tensor_split", "hsplit", "vsplit", "dsplit", "chunk", "unbind", "values"),
+        *("view_as_real", "view_as_complex", "positive", "contiguous", "alias", "detach"),
+    ]
+)
+"""Functions whose result may share the memory of their first argument."""
+
+
+def replay(trace: Trace, at: object, to: object = _MISSING, **part: Unpack[Part]) -> Trace:
+    """A trace with the values that a change affects recomputed; `Trace.replay` documents the options."""
+    if trace.tables.read_from:
+        raise CannotReplayError(
+            f"this trace was loaded from {trace.tables.read_from}: functions are not stored, so it cannot be replayed."
+        )
+    if to is _MISSING and not isinstance(at, Mapping):
+        raise InputError(f"missing to=: write trace.replay({at!r}, 0), or pass a mapping from sites to new values.")
+    work = _Replay(trace)
+    for where, change in parse_changes(at, to):
+        work.at(where, change, part)
+    with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(trace.tables)):
+        work.run()
+    return work.result()
+
+
+class _Replay:
+    """One replay in progress."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.nodes = trace, trace.tables.nodes
+        self.changes: dict[int, list[tuple[Change, Region]]] = {}
+        self.new: dict[int, Any] = {}
+        """Node → its new value, if it differs from the saved one."""
+        self.calls: dict[int, FunctionCall] = {}
+        self.boundary = BoundaryCheck(trace)
+
+    def at(self, where: object, change: Change, part: Part) -> None:
+        """Registers a change for every op it applies to."""
+        rows = rows_of(self.trace, where)
+        if not rows:
+            raise SiteError(f"{where!r} matches nothing in this trace of {self.trace.model_name}.")
+        self.boundary.check(where)
+        units = _units(where)
+        for node in sorted(rows):
+            if self.nodes.flags[node] & IDENTITY:
+                self.refuse(node, "it returns its input tensor unchanged: change the op that produced that tensor")
+            self.changes.setdefault(node, []).append((change, Region.of(part, units)))
+
+    def run(self) -> None:
+        for node in sorted(self.changes):
+            if self.nodes.event[node] is None:
+                self.change(node, self.value(node))
+        parents = self.nodes.parents
+        for call in function_calls(self.trace.tables):
+            self.calls.update(dict.fromkeys(call.nodes, call))
+            if self.nodes.flags[call.nodes[0]] & INPLACE and self.is_through_edited_view(call.nodes[0]):
+                self.refuse(
+                    call.nodes[0],
+                    "it writes through a view that the change replaces, so the write would not reach the base tensor",
+                )
+            targeted = [node for node in call.nodes if node in self.changes]
+            if not targeted and self.new.keys().isdisjoint(parents[call.nodes[0]]):
+                continue
+            reached = not self.new.keys().isdisjoint(parents[call.nodes[0]])
+            swap = next((c.swaps for node in targeted for c, _ in self.changes[node] if c.swaps is not None), None)
+            if reached or swap is not None:
+                self.call(call, swap)
+            for node in targeted:
+                self.change(node, self.new.get(node, _MISSING))
+
+    def change(self, node: int, value: Any) -> None:
+        """Applies all changes of one node."""
+        value = self.value(node) if value is _MISSING else value
+        if not isinstance(value, Tensor):
+            raise EditError(f"{self.label(node)} is {value!r}, a Python number: change the op it was read from.")
+        op = Op(self.trace, node)
+        for change, region in self.changes[node]:
+            if change.swaps is not None:
+                continue
+            layout = _layout_for(op, region, value)
+            others = (layout.check(op.site),) if change.takes_layout else self.others(change, op)
+            value = region.put(fit_to(change(value, *others), value), value, None, layout)
+        self.keep(node, value)
+
+    def others(self, change: Change, op: Op) -> tuple[Any, ...]:
+        """The values that a change needs besides the one it replaces; values at sites come from this replay."""
+        if change.source is not None:
+            return (value_from(change.source, op.full_site),)
+        values = []
+        for site in change.needs:
+            (node,) = sorted(rows_of(self.trace, site))[:1] or [-1]
+            if node < 0 or node > op.node:
+                raise EditError(f"{str(site)!r} runs after {op.label}, so its value cannot be used there.")
+            values.append(self.new[node] if node in self.new else self.value(node))
+        return tuple(values)
+
+    def call(self, call: FunctionCall, swap: Any) -> None:
+        """Calls one function again, on the new values of its parents."""
+        node = call.nodes[0]
+        flags = self.nodes.flags[node]
+        if flags & ALIAS:
+            self.alias(call)
+            return
+        if flags & OPAQUE or type(call.event[0]) is Opaque or call.function.role == BACKWARD:
+            self.refuse(node, "it represents code that cannot be replayed alone")
+        try:
+            values: dict[int, Any] = {**inputs_of(self.trace, call, known=self.new)}
+        except MissingValue as reason:
+            self.refuse(node, f"one of its inputs is not available: {reason}")
+        if swap is not None:
+            call = FunctionCall(call.nodes, (_replacement(swap, call), *call.event[1:]))
+        try:
+            results = replay_call(self.trace, call, values)
+        except (EditError, CannotReplayError):
+            raise
+        except Exception as error:
+            self.refuse(node, f"replayed on the new values, it raised {type(error).__name__}: {error}")
+        for each, value in results.items():
+            self.keep(each, value)
+
+    def alias(self, call: FunctionCall) -> None:
+        """Recomputes a value that changes through another tensor in the same memory."""
+        node = call.nodes[0]
+        try:
+            value = after_alias_write(self.trace, call, self.calls, self.new)
+        except MissingValue as reason:
+            self.refuse(node, f"one of its inputs is not available: {reason}")
+        if value is None:
+            self.refuse(node, "the writes through other tensors cannot be reconstructed")
+        self.keep(node, value)
+
+    def is_through_edited_view(self, node: int) -> bool:
+        """Whether a write goes through an edited view: in a full run it would no longer be a view."""
+        while self.nodes.flags[node] & INPLACE or self.nodes.name[node] in VIEWS:
+            if node in self.changes and not self.nodes.flags[node] & INPLACE:
+                return True
+            above = self.nodes.parents[node]
+            if not above:
+                return False
+            node = above[0]
+        return False
+
+    def keep(self, node: int, value: Any) -> None:
+        """Stores a value that differs from the saved one; an equal value does not propagate."""
+        try:
+            before = saved_value(self.trace, node)
+        except MissingValue:
+            before = _MISSING
+        if self.nodes.flags[node] & LEFT_TORCH:
+            if before is _MISSING or not bit_equal(value, before):
+                was = "" if before is _MISSING else f" instead of {before!r:.40}"
+                self.refuse(node, f"it would return {value!r:.40}{was} to the program, whose reaction is unknown")
+            return
+        value = value.detach() if isinstance(value, Tensor) else value
+        if before is not _MISSING and _shape(value) != _shape(before):
+            self.refuse(
+                node,
+                f"its shape would be {_shape(value)} instead of {_shape(before)}, and the program may depend on it",
+            )
+        if before is not _MISSING and bit_equal(value, before):
+            self.new.pop(node, None)
+        else:
+            self.new[node] = value
+
+    def value(self, node: int) -> Any:
+        try:
+            return saved_value(self.trace, node)
+        except MissingValue as reason:
+            self.refuse(node, str(reason))
+
+    def refuse(self, node: int, reason: str) -> Any:
+        source = Op(self.trace, node).source
+        where = f" at {source}" if source is not None else ""
+        raise CannotReplayError(
+            f"the change affects {self.label(node)}{where}, and {reason}. "
+            "Run the model in `with cutaway.edit(…):` instead."
+        )
+
+    def label(self, node: int) -> str:
+        return self.trace.names.label(node)
+
+    def result(self) -> Trace:
+        """The trace with the new values."""
+        tables, nodes = self.trace.tables, self.nodes
+        value, version, meta = list(nodes.value), list(nodes.version), list(nodes.meta)
+        for node, new in self.new.items():
+            value[node], version[node], meta[node] = new, None, None
+        columns = {name: getattr(nodes, name) for name in Nodes.__dataclass_fields__}
+        changed = Nodes(**{**columns, "value": value, "version": version, "meta": meta, "grads": {}})
+        result = Trace()
+        result.fill(
+            replace(
+                tables, nodes=changed, recipe=None, n_backwards=0, is_replay=True, recomputed=tuple(sorted(self.new))
+            ),
+            orphans=self.trace._orphans,
+        )
+        result.returned = self.returned()
+        return result
+
+    def returned(self) -> Any:
+        """The model's output with the new values."""
+        other = {path: item.detach() for path, item in leaves(self.trace.returned, lambda t: isinstance(t, Tensor))}
+        for path, op in zip(self.trace.output_paths, self.trace.outputs, strict=True):
+            if op.node in self.new and path in other:
+                other[path] = self.new[op.node]
+        return with_tensors(self.trace.returned, other) if other else self.trace.returned
+
+
+def _shape(value: Any) -> list[int] | None:
+    return list(value.shape) if isinstance(value, Tensor) and not value.is_nested else None
+
+
+def _replacement(function: Any, call: FunctionCall) -> Any:
+    return lambda *args, **kwargs: call_replacement(function, call.function.name, args, kwargs)
+
+
+def _units(where: object) -> list[int] | None:
+    """The unit that a site or an op names, if any."""
+    if isinstance(where, Op):
+        return [where.unit] if where.unit is not None else None
+    if isinstance(where, str) and "#" in where:
+        return [int(where.rpartition("#")[2])]
+    return None
+
+
+def _layout_for(op: Op, region: Region, value: Tensor) -> UnitLayout:
+    """The layout that the caller states with `unit_dim=`, otherwise the one from the trace."""
+    layout = op.unit_layout
+    if region.unit_dim is None:
+        return layout.check(op.site) if region.needs_units else layout
+    return layout.for_shape(value.shape).with_units(region.unit_dim)

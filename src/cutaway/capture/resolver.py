@@ -1,0 +1,492 @@
+"""Builds the graph from the stream of events: finds the producer of each argument, saves values.
+
+Events are queued and resolved after the forward pass, while all tensors are alive. They are resolved earlier only
+before memory is overwritten, so that values can be copied in time, and every few events if only some values are saved.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from cutaway.capture.autograd_walk import nearest_in_autograd
+from cutaway.capture.module_hooks import Call, is_tensor
+from cutaway.capture.module_io import ModuleIO
+from cutaway.capture.outputs import tensors_returned
+from cutaway.capture.saved.save_policy import Saver
+from cutaway.capture.tensors.aliasing import Snapshot, Storages, copy_of_memory, storage_of, version_of
+from cutaway.capture.torch_functions import Opaque, function_of, known_functions, written_tensors
+from cutaway.core.events import Ref
+from cutaway.core.pytree import leaves, replace
+from cutaway.graph.tables import (
+    ALIAS,
+    CONSTANT,
+    IDENTITY,
+    INPLACE,
+    LEFT_TORCH,
+    NEEDS_GRAD,
+    OP,
+    OPAQUE,
+    UNSAVED,
+    Nodes,
+    describe,
+)
+
+_PLAIN = frozenset(
+    [
+        *(int, float, bool, complex, str, type(None), type(Ellipsis)),
+        *(torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, torch.Generator),
+    ]
+)
+"""Types of arguments that contain no tensors."""
+WRITE = "write"
+_MAX_PENDING = 64
+_MAX_PENDING_BYTES = 16 * 2**20
+"""Limit on the bytes of unsaved values that queued events keep alive."""
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
+
+
+class Resolver:
+    """The sink that builds the graph of a trace.
+
+    Args:
+        calls: the module calls, by the number that capture gives them.
+        saver: decides which values are saved, and how.
+        gradients: whether backward passes will be captured.
+    """
+
+    def __init__(self, calls: dict[int, Call], saver: Saver, *, gradients: bool) -> None:
+        self.nodes = Nodes()
+        self.module_io = ModuleIO(self, calls, saver)
+        self.sources: dict[int, Any] = {}
+        """Source nodes → weak references to their tensors, to name them at the end."""
+        self.overwritten: list[tuple[int, int]] = []
+        """(node that wrote, id of the tensor it wrote to)."""
+        self.grad_edges: dict[int, tuple[Any, int]] = {}
+        """Nodes whose tensor was overwritten → the autograd node and output index they had before."""
+        self._saver = saver
+        self._ids: dict[int, int] = {}
+        self._refs: dict[int, Any] = {}
+        self._weak = not saver.keeps_all
+        self._tracking = False
+        self._gradients = gradients
+        self._storages = Storages(all_alive=not self._weak)
+        self._pending: list[tuple[Any, ...]] = []
+        self._pending_bytes = 0
+        self._lock = RLock()
+        self.on_write: Callable[[list[Tensor]], None] | None = None
+        """Called with tensors before they are overwritten, for others that hold their values by reference."""
+        self.append: Callable[[tuple[Any, ...]], None] = self._append_to_batch if self._weak else self._pending.append
+
+    def resolve_immediately(self) -> None:
+        """Stops queuing: resolves each event at once, for a saver that must see values before the program continues."""
+
+        def append(event: tuple[Any, ...]) -> None:
+            self._pending.append(event)
+            self.flush()
+
+        self.append = append
+
+    def _append_to_batch(self, event: tuple[Any, ...]) -> None:
+        """Queues a few events: resolving them in one batch is twice as fast as one by one."""
+        pending = self._pending
+        pending.append(event)
+        if len(event) == 12 and type(event[3]) is Tensor:
+            self._pending_bytes += event[3].numel() * 4  # an estimate: not every tensor has nbytes
+        if len(pending) >= _MAX_PENDING or self._pending_bytes > _MAX_PENDING_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Resolves all queued events."""
+        with self._lock, torch._C.DisableTorchFunction():
+            n = len(self._pending)
+            batch = self._pending[:n]
+            del self._pending[:n]
+            self._pending_bytes = 0
+            self._resolve(batch)
+
+    def close(self) -> None:
+        """Drops all references: the results are in the tables, and no cycle should keep tensors alive."""
+        self.__dict__.clear()
+
+    def before_write(self, tensors: list[Tensor], at_once: bool = False) -> None:
+        """Preserves the saved values that the next operation overwrites."""
+        if self.on_write is not None:
+            self.on_write(tensors)
+        copies = [] if at_once else self._copies_of_memory(tensors)
+        if copies:
+            self._pending.append((WRITE, tensors, copies))
+        else:
+            self._copy_now(tensors)
+
+    def _copies_of_memory(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Raw copies from which values can be restored later; empty if values must be copied now.
+
+        Overwriting changes the autograd node of a tensor, so tensors with gradients cannot wait.
+        """
+        if self._weak or not tensors or torch._C._len_torch_function_stack():
+            return []
+        copies = []
+        for tensor in tensors:
+            if self._gradients and tensor.requires_grad:
+                return []
+            try:
+                copy = copy_of_memory(tensor)
+            except RuntimeError:  # a tensor type without accessible storage
+                return []
+            if copy is None:
+                return []
+            copies.append(copy)
+        return copies
+
+    def _copy_now(self, tensors: list[Tensor]) -> None:
+        with self._lock, torch._C.DisableTorchFunction():
+            if self._pending:
+                self.flush()
+            if not self._tracking:
+                self._start_tracking()
+            for tensor in tensors:
+                if isinstance(tensor, Tensor):
+                    self.node_of(tensor)
+                    self._copy(self._storages.release(tensor))
+
+    def node_of(self, tensor: Tensor, call: int = 0) -> int:
+        """The node of a tensor in its present state; a new source node if no captured op produced it."""
+        node = self._ids.get(id(tensor))
+        if node is not None and self._weak and self._refs[node]() is not tensor:
+            node = None
+        if node is None:
+            return self._source(tensor, call)
+        if node < self._storages.last_write:
+            writers = self._storages.writers_since(node, tensor)
+            if writers:
+                return self._after_writes(tensor, node, writers, call)
+        if self._weak and tensor.requires_grad:
+            # The output of an autograd.Function gets requires_grad only after forward has returned.
+            self.nodes.flags[node] |= NEEDS_GRAD
+        return node
+
+    def rows_of(self, tensor: Tensor) -> list[int]:
+        """The nodes that describe a tensor in its present state; empty if it is unknown. Adds no node."""
+        node = self._ids.get(id(tensor))
+        if node is None or (self._weak and self._refs[node]() is not tensor):
+            return []
+        return [node, *self._storages.writers_since(node, tensor)]
+
+    def _resolve(self, events: list[tuple[Any, ...]]) -> None:
+        known = known_functions().get
+        ids, add_op = self._ids, self.nodes.add_op
+        for event in events:
+            if len(event) != 12:
+                self._write_event(event) if event[0] is WRITE else self.module_io.handle(event)
+                continue
+            func, args, kwargs, result, call, _, _, _, _, _, version, _ = event
+            function = known(func) or function_of(func)
+            parents: list[int] = []
+            if self._weak:
+                event = self._without_tensors(event, parents)
+            else:
+                tracking, last_write = self._tracking, self._storages.last_write
+                for value in args:
+                    kind = type(value)
+                    if kind is Tensor or kind is Parameter:
+                        node = ids.get(id(value))
+                        if node is None or node < last_write:
+                            node = self.node_of(value, call)
+                        parents.append(node)
+                    elif kind not in _PLAIN:
+                        self._nested(value, call, parents)
+                if kwargs:
+                    for value in kwargs.values():
+                        if type(value) not in _PLAIN:
+                            self._nested(value, call, parents)
+                if type(result) is Tensor and function.is_simple and id(result) not in ids and not kwargs:
+                    node = ids[id(result)] = add_op(function.name, event, tuple(parents), result, version)
+                    if tracking:
+                        self._storages.hold(node, result)
+                    continue
+            if function.writes or (kwargs and "out" in kwargs):
+                targets = written_tensors(function, args, kwargs)
+                if targets:
+                    self._add_written(event, function.name, tuple(parents), result, targets)
+                    continue
+            if type(result) is Tensor:
+                self._add_output(event, function.name, tuple(parents), result, "", version)
+            else:
+                self._add_outputs(event, function.name, tuple(parents), result)
+
+    def _without_tensors(self, event: tuple[Any, ...], parents: list[int]) -> tuple[Any, ...]:
+        """Finds the parents, and returns the event with its tensors replaced by `Ref`."""
+        call = event[4]
+        args = tuple([self._replace_tensors(value, call, parents) for value in event[1]])
+        kwargs = event[2]
+        if kwargs:
+            kwargs = {key: self._replace_tensors(value, call, parents) for key, value in kwargs.items()}
+        return (event[0], args, kwargs, None, *event[4:])
+
+    def _replace_tensors(self, value: Any, call: int, parents: list[int]) -> Any:
+        kind = type(value)
+        if kind is Tensor or kind is Parameter:
+            node = self.node_of(value, call)
+            parents.append(node)
+            return Ref(node)
+        if kind in _PLAIN:
+            return value
+        first = len(parents)
+        self._nested(value, call, parents)
+        if len(parents) == first:
+            return value
+        order = iter(parents[first:])
+        return replace(value, lambda _: Ref(next(order)), is_tensor)
+
+    def _nested(self, value: Any, call: int, parents: list[int]) -> None:
+        """Adds the tensors inside one argument; containers in torch arguments are shallow."""
+        if isinstance(value, Tensor):
+            parents.append(self.node_of(value, call))
+        elif isinstance(value, (list, tuple, set)):
+            for item in value:
+                if type(item) not in _PLAIN:
+                    self._nested(item, call, parents)
+        elif isinstance(value, dict):
+            for item in value.values():
+                self._nested(item, call, parents)
+        elif isinstance(value, slice):
+            for item in (value.start, value.stop, value.step):
+                if isinstance(item, Tensor):
+                    parents.append(self.node_of(item, call))
+
+    def _add_output(
+        self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], tensor: Tensor, path: str, version: Any
+    ) -> int:
+        """Adds a node for one output tensor of an operation."""
+        known = self._ids.get(id(tensor))
+        if known is not None and self._weak and self._refs[known]() is not tensor:
+            known = None
+        nodes = self.nodes
+        node = nodes.add(OP, name, event, parents, event[4], path)
+        if function_of(event[0]).is_opaque:
+            nodes.flags[node] = OPAQUE
+        if known is not None:
+            # The function returned its input: the value stays with the producer.
+            nodes.flags[node] |= IDENTITY
+        else:
+            self._ids[id(tensor)] = node
+        self._save_new(node, tensor, version, is_new=known is None)
+        return node
+
+    def _add_outputs(self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any) -> None:
+        versions = event[10] if isinstance(event[10], list) else None
+        if isinstance(result, Tensor):
+            self._add_output(event, name, parents, result, "", None)
+        elif isinstance(result, (tuple, list)):
+            has_tensors = False
+            for path, tensor, i in tensors_returned(result):
+                has_tensors = True
+                self._add_output(
+                    event, name, parents, tensor, path, versions[i] if versions and i is not None else None
+                )
+            if not has_tensors and result and all(isinstance(item, (*_NUMBERS, list)) for item in result):
+                self._add_number(event, name, parents, result)
+        elif isinstance(result, _NUMBERS):
+            if parents:
+                self._add_number(event, name, parents, result)
+        elif type(event[0]) is Opaque:
+            for path, tensor in leaves(result, is_tensor):
+                self._add_output(event, name, parents, tensor, path, None)
+
+    def _add_number(self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any) -> None:
+        """Adds a node for a Python number or array read from a tensor (`item`, `bool`, `tolist`)."""
+        node = self.nodes.add(OP, name, event, parents, event[4], "")
+        self.nodes.flags[node] = LEFT_TORCH
+        if not isinstance(result, np.ndarray):
+            self.nodes.value[node] = list(result) if isinstance(result, list) else result
+        else:
+            self.nodes.meta[node] = describe(result)
+            if not self._weak or self._saver.wants_node(node):
+                self.nodes.value[node] = result.copy()
+
+    def _add_written(
+        self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any, targets: list[Tensor]
+    ) -> None:
+        """Adds nodes for an operation that overwrote arguments: each overwritten tensor is a new value."""
+        single = isinstance(result, Tensor)
+        if single and not any(result is target for target in targets):
+            # batch_norm returns a new tensor and updates its statistics as a side effect.
+            writer = self._add_output(event, name, parents, result, "", event[10])
+        elif not single and isinstance(result, (tuple, list)) and not any(r is t for r in result for t in targets):
+            before = len(self.nodes)
+            self._add_outputs(event, name, parents, result)
+            writer = len(self.nodes) - 1 if len(self.nodes) > before else -1
+        else:
+            writer = -1
+        for i, target in enumerate(targets):
+            node = writer
+            if node < 0:
+                path = str(i) if len(targets) > 1 else ""
+                node = self.nodes.add(OP, name, event, parents, event[4], path)
+                self.nodes.flags[node] = INPLACE
+                self._ids[id(target)] = node
+                version = event[10] if isinstance(event[10], int) else version_of(target)
+                self._save_new(node, target, version, is_new=True)
+            self._storages.record_write(node, target)
+            self.overwritten.append((node, id(target)))
+
+    def _save_new(self, node: int, tensor: Tensor, version: Any, is_new: bool) -> None:
+        """Saves the value of a new node according to the saver."""
+        nodes = self.nodes
+        if not self._weak:
+            nodes.value[node] = tensor
+            nodes.version[node] = version
+            if self._tracking:
+                self._storages.hold(node, tensor)
+            return
+        nodes.meta[node] = describe(tensor)
+        if is_new:
+            self._refs[node] = weakref.ref(tensor)
+            if self._tracking:
+                storage = storage_of(tensor)
+                if storage is not None and not nodes.flags[node] & INPLACE and not self._shares(node, storage):
+                    self._storages.forget(storage)
+        if self._saver.wants_node(node, tensor):
+            self.save(node, tensor)
+
+    def save(self, node: int, tensor: Tensor) -> None:
+        """Saves the value of a node now."""
+        nodes = self.nodes
+        if nodes.value[node] is not UNSAVED:
+            return
+        if tensor.grad_fn is not None:
+            self.grad_edges[node] = (tensor.grad_fn, tensor.output_nr)
+        if tensor.requires_grad:
+            nodes.flags[node] |= NEEDS_GRAD
+        value, is_reference = self._saver.keep(node, tensor)
+        nodes.value[node] = value
+        if is_reference:
+            nodes.version[node] = version_of(tensor)
+            if self._tracking:
+                self._storages.hold(node, tensor)
+
+    def _shares(self, node: int, storage: int) -> bool:
+        """Whether a parent has the same storage, so that this is a view and not new memory."""
+        for parent in self.nodes.parents[node]:
+            tensor = self._refs[parent]() if parent in self._refs else None
+            if tensor is not None and storage_of(tensor) == storage:
+                return True
+        return False
+
+    def _source(self, tensor: Tensor, call: int) -> int:
+        """Adds a node for a tensor that no captured op produced: an input, parameter, buffer or constant."""
+        unseen = self._uncaptured_sources(tensor)
+        if unseen:
+            event = self._synthetic_event(made_unseen, unseen, call)
+            node = self.nodes.add(OP, made_unseen.__name__, event, unseen, call, "")
+            self.nodes.flags[node] = OPAQUE
+            self._ids[id(tensor)] = node
+            self._save_new(node, tensor, version_of(tensor), is_new=True)
+            return node
+        node = self.nodes.add(CONSTANT, CONSTANT, None, (), call, "")
+        self._ids[id(tensor)] = node
+        if isinstance(tensor, Parameter):
+            self.nodes.kind[node] = "parameter"
+        self._save_new(node, tensor, version_of(tensor), is_new=True)
+        self.sources[node] = weakref.ref(tensor)
+        return node
+
+    def _after_writes(self, tensor: Tensor, node: int, writers: list[int], call: int) -> int:
+        """Adds a node for a tensor whose memory was overwritten through other tensors."""
+        parents = (node, *writers)
+        event = self._synthetic_event(alias_write, parents, call)
+        event = (*event[:3], self._storages.geometry(tensor, writers), *event[4:])
+        alias = self.nodes.add(OP, alias_write.__name__, event, parents, call, "")
+        self.nodes.flags[alias] = ALIAS
+        self._ids[id(tensor)] = alias
+        self._save_new(alias, tensor, version_of(tensor), is_new=True)
+        return alias
+
+    def _uncaptured_sources(self, tensor: Tensor) -> tuple[int, ...]:
+        """The known tensors from which uncaptured code computed this one.
+
+        A view knows its base, and a tensor with a gradient knows its autograd graph.
+        """
+        if isinstance(tensor, Parameter):
+            return ()
+        base = tensor._base if tensor._is_view() else None
+        if base is not None and id(base) in self._ids:
+            return (self.node_of(base),)
+        if tensor.grad_fn is None:
+            return ()
+        known = {
+            alive.grad_fn: node
+            for node in range(len(self.nodes))
+            if (alive := self.alive(node)) is not None and alive.grad_fn is not None
+        }
+        nodes, leaves_found = nearest_in_autograd(tensor, known)
+        used = [leaf for leaf in leaves_found if isinstance(leaf, Parameter) or id(leaf) in self._ids]
+        return tuple(sorted({*nodes, *(self.node_of(leaf) for leaf in used)}))
+
+    def alive(self, node: int) -> Tensor | None:
+        """The tensor of a node, if the program still has it unchanged."""
+        if self._weak:
+            ref = self._refs.get(node)
+            return ref() if ref is not None else None
+        value = self.nodes.value[node]
+        return value if isinstance(value, Tensor) else None
+
+    def _synthetic_event(self, function: Any, parents: tuple[int, ...], call: int) -> tuple[Any, ...]:
+        """An event for a change without a call of its own; it gets the source line of its last parent."""
+        last = self.nodes.event[parents[-1]]
+        code, instruction, ended = (last[6], last[7], last[9]) if last else (None, 0, 0)
+        refs = tuple(Ref(parent) for parent in parents)
+        return (function, refs, None, None, call, 0, code, instruction, ended, ended, None, False)
+
+    def _start_tracking(self) -> None:
+        """Starts tracking which values are saved by reference to which storage; needed from the first write on."""
+        self._tracking = True
+        for node, value in enumerate(self.nodes.value):
+            if isinstance(value, Tensor):
+                self._storages.hold(node, value)
+
+    def _copy(self, held: list[int]) -> None:
+        """Replaces references by copies, before the memory they refer to is overwritten."""
+        nodes = self.nodes
+        for node in held:
+            value = nodes.value[node]
+            if not isinstance(value, Tensor):
+                continue
+            if value.requires_grad:
+                nodes.flags[node] |= NEEDS_GRAD
+            if value.requires_grad and value.grad_fn is not None:
+                self.grad_edges[node] = (value.grad_fn, value.output_nr)
+            try:
+                nodes.value[node] = value.detach().clone()
+                nodes.version[node] = None
+            except RuntimeError:  # no kernel to copy it: the version counter will reveal the write
+                continue
+
+    def _write_event(self, event: tuple[Any, ...]) -> None:
+        """Points values saved by reference to this memory to the raw copy made before the write."""
+        if not self._tracking:
+            self._start_tracking()
+        nodes = self.nodes
+        for tensor, copy in zip(event[1], event[2], strict=True):
+            self.node_of(tensor)
+            for node in self._storages.release(tensor):
+                value = nodes.value[node]
+                if isinstance(value, Tensor):
+                    nodes.value[node] = Snapshot(copy, value)
+                    nodes.version[node] = None
+
+
+def alias_write(*_: Any) -> None:
+    """Placeholder function: a tensor changed through another tensor that shares its memory."""
+
+
+def made_unseen(*_: Any) -> None:
+    """Placeholder function: uncaptured code computed a tensor (a C++ extension, `as_subclass`…)."""

@@ -1,0 +1,100 @@
+"""Bitwise equality of two values, and their largest relative difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+TOLERANCES = {
+    torch.float64: 1e-10,
+    torch.complex128: 1e-10,
+    torch.float32: 1e-5,
+    torch.complex64: 1e-5,
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+}
+"""Allowed difference between two runs of a nondeterministic kernel, relative to the largest element."""
+
+_FIRST = 1024
+
+
+def bit_equal(a: Any, b: Any) -> bool:
+    """Bitwise equality of shape, dtype, layout and every element; all NaN are equal."""
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return _equal_objects(a, b)
+    if a.layout != b.layout or a.dtype != b.dtype or a.device != b.device or a.is_nested != b.is_nested:
+        return False
+    if hasattr(a, "__tensor_flatten__") and type(a) is type(b):  # wrapper subclasses, such as jagged tensors
+        return all(bit_equal(getattr(a, name), getattr(b, name)) for name in a.__tensor_flatten__()[0])
+    if a.is_nested:
+        parts = list(zip(a.unbind(), b.unbind(), strict=False))
+        return a.size(0) == b.size(0) and all(bit_equal(p, q) for p, q in parts)
+    if a.shape != b.shape:
+        return False
+    if a.is_meta:
+        return True
+    if a.layout is torch.sparse_coo:
+        a, b = a.coalesce(), b.coalesce()
+        return bit_equal(a.indices(), b.indices()) and bit_equal(a.values(), b.values())
+    if a.layout is not torch.strided:
+        return bit_equal(a.to_dense(), b.to_dense())
+    if a.is_quantized:
+        return bool(a.qscheme() == b.qscheme() and bit_equal(a.dequantize(), b.dequantize()))
+    a, b = _plain(a), _plain(b)
+    if torch.equal(a, b):
+        return True
+    if not (a.is_floating_point() or a.is_complex()):
+        return False
+    if a.is_contiguous() and b.is_contiguous():  # a difference usually shows in the first elements
+        first, other = a.view(-1)[:_FIRST], b.view(-1)[:_FIRST]
+        if bool(((first != other) & ~(first.isnan() & other.isnan())).any()):
+            return False
+    no_number = a.isnan()
+    return bool(
+        torch.equal(no_number, b.isnan()) and torch.equal(a.masked_fill(no_number, 0), b.masked_fill(no_number, 0))
+    )
+
+
+def deviation(a: Any, b: Any) -> float | None:
+    """The largest difference relative to the largest element of `b`; None if the two cannot be compared."""
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return None
+    if a.layout != b.layout or a.dtype != b.dtype or a.is_nested or b.is_nested or a.shape != b.shape or a.is_meta:
+        return None
+    if a.layout is not torch.strided:
+        a, b = a.to_dense(), b.to_dense()
+    if not (a.is_floating_point() or a.is_complex()) or a.is_quantized:
+        return None
+    wide = torch.complex128 if a.is_complex() else torch.float64
+    a, b = _plain(a).to(wide), _plain(b).to(wide)
+    if not torch.equal(a.isfinite(), b.isfinite()) or a.numel() == 0:
+        return None
+    finite = b.isfinite()
+    a, b = a.where(finite, 0), b.where(finite, 0)
+    largest = float(b.abs().max())
+    return float((a - b).abs().max()) / largest if largest else float((a - b).abs().max())
+
+
+def is_close(a: Any, b: Any) -> bool:
+    """Whether two values agree within the tolerance of their dtype."""
+    difference = deviation(a, b)
+    return difference is not None and difference <= TOLERANCES.get(a.dtype, 1e-2)
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    plain = tensor.detach().as_subclass(Tensor).resolve_conj().resolve_neg()
+    return plain.float() if "float8" in str(plain.dtype) or "float4" in str(plain.dtype) else plain
+
+
+def _equal_objects(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        kinds = "fc"
+        return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in kinds and b.dtype.kind in kinds)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(_equal_objects(p, q) for p, q in zip(a, b, strict=True))
+    if isinstance(a, float) and isinstance(b, float) and a != a:
+        return b != b
+    return type(a) is type(b) and bool(a == b)

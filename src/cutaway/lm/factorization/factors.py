@@ -1,0 +1,180 @@
+"""`gen.factors()`: factorizes the activations of neurons over one text or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.capture.interventions.targets import units_by_site
+from cutaway.core.errors import InputError
+from cutaway.lm.factorization.factorize import factored, relative_error
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.parts import Layers, Role, Stack, layer_indices
+from cutaway.lm.model.unit_values import unit_values
+from cutaway.results.factors import FactorMethod, Factors, FactorText
+from cutaway.results.generation import Generation
+
+_SELECTION = ("layers", "at", "role")
+"""Options that say which neurons were used, so that `Factors.on` can collect them for another text."""
+
+
+def factors(
+    gen: Generation | Sequence[Generation],
+    n: int = 5,
+    *,
+    layers: Layers = None,
+    method: FactorMethod = "nmf",
+    seed: int = 0,
+    at: Any = None,
+    role: Role | None = None,
+    **options: Any,
+) -> Factors:
+    """Factorize the activations of feed-forward neurons over the tokens that a model read and generated.
+
+        gen.factors(5).text()
+        cutaway.lm.factors([gen, other], 8, layers=slice(6, None))
+
+    Args:
+        gen: a generation, or several that share their factors.
+        n: how many factors.
+        layers: blocks, counted from 0: `4`, `-1`, `[0, 1]`, `slice(6, None)`; all by default. In an encoder–decoder,
+            of both stacks.
+        method: "nmf", "pca" or "kmeans" (clusters of neurons).
+        seed: seed for the initialization of NMF and k-means.
+        at: other sites, for a model without feed-forward neurons: `"backbone.layers.*.mixer.out_proj@in.0"`.
+        role: only "encoder" or "decoder"; by default both, if the model has both.
+        options: for NMF: `start`, `max_iter`, `tolerance`.
+    """
+    gens = _as_list(gen)
+    neurons = _neuron_matrix(gens, layers, at, role)
+    parts = {name: neurons.values[:, place] for name, place in neurons.places.items()}
+    found = factored(parts, n, method, seed=seed, **options)
+    of = {name: gens[0].about[name] for name in ("model", "name") if name in gens[0].about}
+    how = {**of, "n": n, "seed": seed, **options, **neurons.chosen}
+    return replace(found, texts=neurons.texts, about=how, notes=(*neurons.notes, *found.notes))
+
+
+def on(found: Factors, gen: Generation | Sequence[Generation]) -> Factors:
+    """Factors of one text, applied to another."""
+    if not set(_SELECTION) & set(found.about):
+        raise InputError("these factors are of plain activations: use factors.transform(values).")
+    chosen = {name: found.about.get(name) for name in _SELECTION}
+    neurons = _neuron_matrix(_as_list(gen), chosen["layers"], chosen["at"], chosen["role"])  # type: ignore[arg-type]
+    if tuple(neurons.places) != found.layer_names:
+        raise InputError(
+            f"this generation has neurons at {next(iter(neurons.places))!r} and {len(neurons.places) - 1} more sites, "
+            f"but the factors are of {found.layer_names[0]!r} and {len(found.layer_names) - 1} more: use its model."
+        )
+    weights = found.transform(neurons.values)
+    target = np.maximum(neurons.values, 0) if found.method == "nmf" else neurons.values
+    error = relative_error(target, weights, found.units, found.mean)
+    return replace(found, weights=weights, texts=neurons.texts, error=error, notes=neurons.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _NeuronMatrix:
+    """The neurons of some texts as a matrix."""
+
+    values: NDArray[np.float32]
+    """(position, unit): the texts one after another."""
+    places: dict[str, slice]
+    """Site → its columns, in the order of the model."""
+    texts: tuple[FactorText, ...]
+    chosen: dict[str, object]
+    notes: tuple[str, ...]
+
+
+def _neuron_matrix(gens: list[Generation], layers: Layers, at: Any, role: Role | None) -> _NeuronMatrix:
+    blocks: list[tuple[FactorText, dict[str, NDArray[np.float32]]]] = []
+    chosen: dict[str, object] = {"layers": None, "at": None, "role": role}
+    notes: tuple[str, ...] = ()
+    start = 0
+    for number, gen in enumerate(gens):
+        run = PromptRun.of(gen)
+        for each in _roles(run, role, at):
+            stack = run.anatomy.part(each)
+            if at is not None:
+                columns = _at_sites(run, at)
+                chosen["at"] = list(columns)
+            else:
+                own = layer_indices(layers, len(stack.blocks))
+                columns, notes = _feed_forward(run, stack, own)
+                chosen["layers"] = None if layers is None else own
+            text = _text(gen, each, start, f"{number}" if len(gens) > 1 else "", len(run.roles) > 1)
+            columns = {site: values[: text.end - start] for site, values in columns.items()}
+            blocks.append((text, columns))
+            start = text.end
+    widths = {site: values.shape[1] for _, columns in blocks for site, values in columns.items()}
+    ends = np.cumsum([0, *widths.values()])
+    places = {site: slice(int(a), int(b)) for site, a, b in zip(widths, ends, ends[1:], strict=False)}
+    matrix = np.zeros((start, int(ends[-1])), np.float32)  # neurons of the decoder are 0 at positions of the encoder
+    for text, columns in blocks:
+        for site, values in columns.items():
+            if values.shape[1] != widths[site]:
+                raise InputError(
+                    f"{site!r} has {values.shape[1]} and {widths[site]} units: use one model for all texts."
+                )
+            matrix[text.start : text.end, places[site]] = values
+    return _NeuronMatrix(matrix, places, tuple(text for text, _ in blocks), chosen, notes)
+
+
+def _feed_forward(
+    run: PromptRun, stack: Stack, layers: list[int]
+) -> tuple[dict[str, NDArray[np.float32]], tuple[str, ...]]:
+    found = unit_values(run, stack.role, layers=layers)
+    units = [c.units for layer in layers for c in stack.blocks[layer].contributions if c.units is not None]
+    if not units:
+        raise InputError(f"layers={layers} of {run.anatomy.model_name} have no feed-forward neurons: choose others.")
+    most = max(units, key=lambda each: each.n_experts)
+    n_experts = most.n_experts
+    note = (
+        f"Neurons of the {n_experts} experts of a layer are counted one expert after another, {most.width} each. They "
+        "share a site, so an edit of one reaches the same neuron of every expert."
+    )
+    columns = {each.site: _array(values) for each, values in zip(units, found, strict=True)}
+    return columns, (note,) if n_experts > 1 else ()
+
+
+def _at_sites(run: PromptRun, at: Any) -> dict[str, NDArray[np.float32]]:
+    sites = units_by_site(run.model, at)
+    for site, units in sites.items():
+        if units is not None:
+            raise InputError(f"at= names single units of {site!r}, but factors need all of them: leave out '#…'.")
+    return {site: _array(value) for site, value in run.unit_rows(list(sites)).items()}
+
+
+def _text(gen: Generation, role: Role, start: int, number: str, is_encoder_decoder: bool) -> FactorText:
+    """The tokens that a stack read; the last generated token was never read."""
+    if role == "encoder" and gen.source is not None:
+        name = f"{number} encoder".strip()
+        return FactorText(start, start + len(gen.source), gen.source.pieces, None, name)
+    name = f"{number} decoder".strip() if is_encoder_decoder else number
+    is_written = gen.kind in ("causal", "encoder-decoder") and len(gen) > 0
+    n = int(gen.rows.max()) + 1 if is_written else len(gen.read)
+    return FactorText(start, start + n, gen.pieces, gen.n_prompt if is_written else None, name)
+
+
+def _roles(run: PromptRun, role: Role | None, at: Any) -> tuple[Role, ...]:
+    if role is not None and role not in run.roles:
+        raise InputError(f"role={role!r}: this model has {' and '.join(run.roles)}.")
+    if at is not None and role is None:
+        return run.roles[-1:]
+    return run.roles if role is None else (role,)
+
+
+def _as_list(gen: Any) -> list[Generation]:
+    found = [gen] if isinstance(gen, Generation) else gen
+    if not isinstance(found, (list, tuple)) or not found or not all(isinstance(each, Generation) for each in found):
+        raise InputError(
+            "give a generation of cutaway.generate, or a list of them; for plain activations use cutaway.lm.factored."
+        )
+    return list(found)
+
+
+def _array(values: Any) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = values.detach().float().cpu().numpy()
+    return found

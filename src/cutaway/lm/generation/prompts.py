@@ -1,0 +1,219 @@
+"""Encodes prompts: a text, a template, chat messages, a pair of texts, or token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from string import Formatter
+from typing import Any
+
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.results.generation import Segment
+
+Span = tuple[str, int, int]
+"""A name, and the start and end of its characters."""
+_CHOICES = "give a text, a list of chat messages, a Template, or token ids; or a list of these"
+
+
+class Template:
+    """A text with named fields. Each field is a segment, so `saliency.segments()` can tell which one mattered.
+
+    >>> Template("Q: {question} A:", question="Why?").text
+    'Q: Why? A:'
+    """
+
+    def __init__(self, template: str, /, **fields: object) -> None:
+        self.text = ""
+        self.spans: list[Span] = []
+        used: dict[str, int] = {}
+        formatter = Formatter()
+        for before, name, spec, conversion in formatter.parse(template):
+            self.text += before
+            if name is None:
+                continue
+            if name not in fields:
+                given = ", ".join(map(repr, fields)) or "none"
+                raise InputError(f"the template needs a value for the field {name!r}; given: {given}.")
+            start = len(self.text)
+            value = formatter.convert_field(fields[name], conversion) if conversion else fields[name]
+            self.text += format(value, spec) if spec else str(value)
+            self.spans.append((_unique_name(name, used), start, len(self.text)))
+        if used.keys() != fields.keys():
+            raise InputError(f"the template has no field {sorted(fields.keys() - used.keys())[0]!r}.")
+
+    def __repr__(self) -> str:
+        return f"Template({self.text!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """An encoded prompt."""
+
+    ids: list[int]
+    text: str | None = None
+    segments: tuple[Segment, ...] = ()
+    extra_inputs: Mapping[str, list[int]] = field(default_factory=dict)
+    """Other outputs of the tokenizer, such as `token_type_ids`."""
+
+
+def is_prompt_list(prompt: Any) -> bool:
+    """Whether this is a list of prompts rather than one prompt.
+
+    >>> is_prompt_list(["a", "b"]), is_prompt_list([1, 2]), is_prompt_list([{"role": "user", "content": "a"}])
+    (True, False, False)
+    """
+    if not isinstance(prompt, list):
+        return False
+    return not prompt or not all(isinstance(each, Mapping) or _is_number(each) for each in prompt)
+
+
+def encode_prompt(tokenizer: Any, prompt: Any) -> Prompt:
+    """The ids and segments of a prompt, with the tokenizer's special tokens."""
+    if isinstance(prompt, Template):
+        return _encode_text(tokenizer, prompt.text, prompt.spans)
+    if isinstance(prompt, str):
+        return _encode_text(tokenizer, prompt, ())
+    if isinstance(prompt, tuple) and len(prompt) == 2 and all(isinstance(each, str) for each in prompt):
+        return _encode_pair(tokenizer, *prompt)
+    if isinstance(prompt, Sequence) and prompt and all(isinstance(each, Mapping) for each in prompt):
+        return _encode_chat(tokenizer, prompt)
+    if isinstance(prompt, Mapping) and "input_ids" in prompt:  # the output of a tokenizer
+        prompt = prompt["input_ids"]
+    numbers = prompt.tolist() if hasattr(prompt, "tolist") else prompt
+    if isinstance(numbers, Sequence) and len(numbers) == 1 and isinstance(numbers[0], Sequence):
+        numbers = numbers[0]
+    if isinstance(numbers, Sequence) and all(map(_is_number, numbers)):
+        return _check_not_empty(Prompt([int(number) for number in numbers]))
+    raise InputTypeError(f"the prompt is a {type(prompt).__name__}: {_CHOICES}.")
+
+
+def encode_continuation(tokenizer: Any, text: Any) -> list[int]:
+    """The ids of a text that follows a prompt, without special tokens."""
+    if isinstance(text, str):
+        ids = _check_tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
+        found = [int(number) for number in ids]
+    else:
+        found = encode_prompt(None, text).ids
+    if not found:
+        raise InputError("text='' has no tokens: give the continuation to explain.")
+    return found
+
+
+def _encode_text(tokenizer: Any, text: str, spans: Sequence[Span], **options: Any) -> Prompt:
+    if not text:
+        raise InputError("the prompt is empty: give at least one token.")
+    encode = _check_tokenizer(tokenizer)
+    found = encode(text, **_offsets(encode, bool(spans)), **options)
+    ids = [int(number) for number in found["input_ids"]]
+    segments = _segments(spans, found.get("offset_mapping")) if spans else ()
+    return _check_not_empty(Prompt(ids, text, segments, _extra_inputs(found)))
+
+
+def _encode_pair(tokenizer: Any, one: str, other: str) -> Prompt:
+    if not one or not other:
+        raise InputError("one text of the pair is empty: give both, or a single text.")
+    encode = _check_tokenizer(tokenizer)
+    found = encode(one, other)
+    numbers = found.sequence_ids() if hasattr(found, "sequence_ids") and encode.is_fast else []
+    segments = []
+    for number, name in enumerate(("first", "second")):
+        places = [i for i, each in enumerate(numbers) if each == number]
+        if places:
+            segments.append(Segment(name, places[0], places[-1] + 1))
+    ids = [int(each) for each in found["input_ids"]]
+    return Prompt(ids, f"{one}\n{other}", tuple(segments), _extra_inputs(found))
+
+
+def _encode_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
+    """Renders messages with the tokenizer's chat template, up to where the model answers."""
+    encode = _check_tokenizer(tokenizer)
+    if not getattr(encode, "chat_template", None):
+        raise InputError(
+            f"{type(encode).__name__} has no chat template: give one text, or set tokenizer.chat_template."
+        )
+    is_begun = str(messages[-1].get("role")) == "assistant"  # the model continues an answer that has begun
+    how = {"continue_final_message": True} if is_begun else {"add_generation_prompt": True}
+
+    def render(contents: Sequence[Any]) -> str:
+        given = [{**message, "content": content} for message, content in zip(messages, contents, strict=True)]
+        found: str = encode.apply_chat_template(given, tokenize=False, **how)
+        return found
+
+    contents = [message.get("content") for message in messages]
+    text, used = render(contents), dict[str, int]()
+    names = [_unique_name(str(message.get("role", "message")), used) for message in messages]
+    places = _message_spans(text, contents, render)
+    spans = [(name, *place) for name, place in zip(names, places, strict=True) if place is not None]
+    return _encode_text(encode, text, spans, add_special_tokens=False)
+
+
+def _message_spans(
+    text: str, contents: Sequence[Any], render: Callable[[Sequence[Any]], str]
+) -> list[tuple[int, int] | None]:
+    """The characters of each message in the rendered text; None if they are not found.
+
+    A template may contain the words of a message itself, so searching is not enough: the template is rendered again
+    with markers in place of the messages, and the text between the markers shows what belongs to the template.
+    """
+    is_text = [isinstance(each, str) and bool(each.strip()) for each in contents]
+    marks = [
+        f"\u27e6{i}\u27e7" if is_marked else each
+        for i, (each, is_marked) in enumerate(zip(contents, is_text, strict=True))
+    ]
+    rest, at, found = render(marks), 0, list[tuple[int, int] | None]()
+    for content, mark, is_marked in zip(contents, marks, is_text, strict=True):
+        before, split, rest = rest.partition(mark) if is_marked else ("", "", rest)
+        forms = (content, content.strip()) if split else ()
+        own = next((each for each in forms if text.startswith(before + each, at)), None)
+        if own is None:
+            found.append(None)
+            continue
+        start = at + len(before)
+        at = start + len(own)
+        found.append((start, at))
+    return found
+
+
+def _unique_name(name: str, used: dict[str, int]) -> str:
+    """The name, with a number from its second use on."""
+    used[name] = used.get(name, 0) + 1
+    return name if used[name] == 1 else f"{name} {used[name]}"
+
+
+def _segments(spans: Sequence[Span], offsets: Any) -> tuple[Segment, ...]:
+    """The tokens of each span: those that share more characters with it than with any other span."""
+    if offsets is None:
+        return ()
+    own: dict[int, list[int]] = {}
+    for token, (a, b) in enumerate(offsets):
+        shared = [max(0, min(b, end) - max(a, start)) for _, start, end in spans]
+        if b > a and any(shared):
+            own.setdefault(shared.index(max(shared)), []).append(token)
+    return tuple(Segment(spans[i][0], tokens[0], tokens[-1] + 1) for i, tokens in sorted(own.items()))
+
+
+def _offsets(tokenizer: Any, wanted: bool) -> dict[str, bool]:
+    return {"return_offsets_mapping": True} if wanted and getattr(tokenizer, "is_fast", False) else {}
+
+
+def _extra_inputs(found: Any) -> dict[str, list[int]]:
+    """Other outputs of the tokenizer with one number per token."""
+    n = len(found["input_ids"])
+    names = [name for name in found if name not in ("input_ids", "attention_mask", "offset_mapping")]
+    return {name: [int(each) for each in found[name]] for name in names if len(found[name]) == n}
+
+
+def _check_tokenizer(tokenizer: Any) -> Any:
+    if not callable(tokenizer):
+        raise InputTypeError(f"a text needs a tokenizer, got a {type(tokenizer).__name__}: {_CHOICES}.")
+    return tokenizer
+
+
+def _check_not_empty(prompt: Prompt) -> Prompt:
+    if not prompt.ids:
+        raise InputError("the prompt has no tokens: give at least one.")
+    return prompt
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)

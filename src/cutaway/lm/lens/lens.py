@@ -1,0 +1,275 @@
+"""`gen.lens()`: the logit lens, which reads every layer with the model's own final norm and head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.lm.generation.classify import label_names
+from cutaway.lm.generation.model_kind import vocab_size
+from cutaway.lm.generation.scores import output_form
+from cutaway.lm.generation.tokens import TokenReader
+from cutaway.lm.lens.points import Point, points
+from cutaway.lm.lens.scores import Scorer, Scores, split_by_target
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.head import LIMIT, bypass_module, is_pooled, iter_head_logits
+from cutaway.lm.model.output_drift import drift_notes
+from cutaway.results.generation import Generation
+from cutaway.results.lens import Lens, Watched
+
+_RTOL = 1e-4
+
+
+def lens(
+    gen: Generation,
+    norm: bool = True,
+    *,
+    after: str | Sequence[str] = ("block",),
+    watch: str | int | Sequence[str | int] | None = None,
+    k: int = 10,
+    positions: bool = False,
+    limit: int = LIMIT,
+) -> Lens:
+    """What each layer would have predicted in place of each target: `gen.lens()`.
+
+    Args:
+        norm: whether to apply the final norm at every layer. If False, only at the last one, as Ecco does; rows are
+            then not comparable.
+        after: where to read: after each "block", "attention", "mlp", or several; embedding and end are always included.
+        watch: tokens whose ranks and probabilities you want as well: by text or id, labels by name.
+        k: how many of the most likely tokens to store.
+        positions: whether every token that was read is a target, not only generated ones.
+        limit: bytes of logits computed at once.
+    """
+    if isinstance(k, bool) or k < 1:
+        raise InputError(f"k={k!r}: give a whole number, 1 or more.")
+    if not isinstance(positions, bool):
+        raise InputTypeError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
+    with torch.inference_mode(False):
+        run = PromptRun.of(gen)
+        classes = _Classes.of(gen)
+        watched = [] if watch is None else classes.ids(watch)
+        where, notes = points(run.anatomy.stack, after)
+        seen = run.forward([point.site for point in where])
+        targets = _all_positions(gen, run) if positions else _Targets(gen.rows, gen.target_ids, np.ones(len(gen), bool))
+        streams = [seen.values[point.site][0] for point in where]
+        scores = _scores(
+            run, streams, targets, (k, watched), _Readout(seen.logits[0], _skipped_norm(run, norm, notes), limit)
+        )
+    if output_form(gen.model, gen.kind) != "one":
+        notes.append(
+            "The labels of this model are independent: ranks are valid, but probabilities assume exclusive labels."
+        )
+    elif not positions:
+        notes += drift_notes(gen, "logprob", scores.logprobs[-1].numpy())
+    made = _result(gen, scores, where, targets, classes)
+    made = replace(made, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
+    if watched:
+        own = Watched(
+            np.array(watched, np.int64),
+            classes.pieces(watched),
+            scores.watched_ranks.numpy(),
+            scores.watched_logprobs.numpy(),
+        )
+        made = replace(made, watched=own)
+    again = partial(_watch_again, gen, norm=norm, after=after, positions=positions, limit=limit)
+    object.__setattr__(made, "_again", again)  # keeps the generation, which holds its model by weak reference
+    return made
+
+
+def _watch_again(gen: Generation, tokens: Sequence[str | int], **options: Any) -> Watched:
+    found = lens(gen, watch=tokens, k=1, **options).watched
+    if found is None:
+        raise InputError("give at least one token to watch: lens.watch([' is', ' are']).")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """The class at each row."""
+
+    rows: Any
+    classes: Any
+    is_written: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Readout:
+    """How logits are computed and checked."""
+
+    own: Tensor
+    """(target, class): the model's logits for the targets of the run."""
+    raw: str | None
+    """Address of the norm that is skipped at all layers but the last."""
+    limit: int
+
+
+def _skipped_norm(run: PromptRun, norm: bool, notes: list[str]) -> str | None:
+    if norm:
+        return None
+    found = run.anatomy.stack.final_norm
+    if found is None:
+        notes.append("this model has no final norm: norm=False is the same as norm=True.")
+    return found
+
+
+def _all_positions(gen: Generation, run: PromptRun) -> _Targets:
+    """Every position as a target: the next token, or the token itself if the model is bidirectional."""
+    n = len(gen.read)
+    if gen.kind in ("causal", "encoder-decoder"):
+        return _Targets(np.arange(n - 1), gen.token_ids[1:], np.arange(1, n) >= gen.n_prompt)
+    if is_pooled(run):
+        raise InputError("this model classifies whole texts and has no positions: leave out positions=True.")
+    rows = torch.arange(n, device=run.device)
+    ids = np.array(gen.token_ids)
+    if gen.kind == "classifier":
+        ids = replace(run, rows=rows, classes=rows).logits().argmax(-1).cpu().numpy()
+    ids[gen.rows] = gen.target_ids
+    return _Targets(np.arange(n), ids, np.isin(np.arange(n), gen.rows))
+
+
+def _scores(
+    run: PromptRun, streams: list[Tensor], targets: _Targets, asked: tuple[int, list[int]], readout: _Readout
+) -> Scores:
+    k, watched = asked
+    n_layers, n_targets, n_classes = len(streams), len(targets.rows), readout.own.shape[-1]
+    scores = Scores.empty(n_layers, n_targets, min(k, n_classes), len(watched))
+    classes, others = (torch.tensor(np.asarray(ids, np.int64), device=run.device) for ids in (targets.classes, watched))
+    scorer = Scorer(scores, classes, others)
+    places = {int(row): place for place, row in enumerate(run.rows.tolist())}
+    if is_pooled(run):
+        pieces = _pooled_logits(run, torch.stack(streams[::-1]), n_targets, readout.raw)
+    else:
+        rows = torch.tensor(np.asarray(targets.rows), device=run.device)
+        hidden = torch.stack([stream[rows] for stream in streams[::-1]], dim=1)  # (target, layer from the end, d)
+        pieces = _logits_by_target(run, hidden, readout.raw, readout.limit)
+    for target, layers, logits in pieces:
+        place = places.get(int(targets.rows[target]))
+        if layers[0] == n_layers - 1 and place is not None:
+            _check_last_layer(logits[0], readout.own[place], run)
+        scorer.add(target, layers, logits)
+    return scores
+
+
+def _logits_by_target(
+    run: PromptRun, hidden: Tensor, raw: str | None, limit: int
+) -> Iterator[tuple[int, range, Tensor]]:
+    """Logits by target, layers from last to first: (target, layers, logits (layer, class))."""
+    n_targets, n_layers = hidden.shape[:2]
+    if raw is None:
+        for cells, logits in iter_head_logits(run, hidden, limit=limit):
+            for target, layers, part in split_by_target(n_targets, n_layers, cells):
+                yield target, layers, logits[part]
+        return
+    last = range(n_layers - 1, n_layers - 2, -1)
+    n = max(1, limit // (_width(run, hidden) * n_layers))
+    for start in range(0, n_targets, n):
+        some = hidden[start : start + n]
+        ends = torch.cat([logits for _, logits in iter_head_logits(run, some[:, :1], limit=limit)])
+        with bypass_module(run, raw):  # collected before the yield: no caller may see it bypassed
+            found = torch.cat([logits for _, logits in iter_head_logits(run, some[:, 1:], limit=limit)])
+        for target in range(len(some)):
+            yield start + target, last, ends[target : target + 1]
+            own = found[target * (n_layers - 1) : (target + 1) * (n_layers - 1)]
+            yield start + target, range(n_layers - 2, -1, -1), own
+
+
+def _width(run: PromptRun, hidden: Tensor) -> int:
+    """Bytes of the logits of one layer and target."""
+    _, logits = next(iter_head_logits(run, hidden[:1, :1]))
+    return logits.shape[-1] * logits.element_size()
+
+
+def _pooled_logits(
+    run: PromptRun, hidden: Tensor, n_targets: int, raw: str | None
+) -> Iterator[tuple[int, range, Tensor]]:
+    """The same for a sequence classifier: all targets share their logits."""
+    parts = [hidden] if raw is None else [hidden[:1]]
+    found = [logits for _, logits in iter_head_logits(run, parts[0])]
+    if raw is not None:
+        with bypass_module(run, raw):
+            found += [logits for _, logits in iter_head_logits(run, hidden[1:])]
+    logits = torch.cat(found)
+    for target in range(n_targets):
+        yield target, range(len(hidden) - 1, -1, -1), logits
+
+
+def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
+    """Raises unless the last layer gives the model's own logits; otherwise no layer of the lens can be trusted."""
+    finite = torch.isfinite(own)
+    apart = float((found - own).masked_fill(~finite, 0.0).abs().max())
+    size = float(own.masked_fill(~finite, 0.0).abs().max())
+    most = max(_RTOL, 16 * torch.finfo(own.dtype).eps) * max(size, 1e-30)
+    if apart <= most:
+        return
+    raise InputError(
+        f"the last layer of this lens differs from the output of {type(run.model).__name__}: their logits differ by up "
+        f"to {apart:.3g}, with a size of {size:.3g}. Either the head depends on more than the residual stream, so "
+        "that a lens cannot read this model, or this is not the model that generated the text."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """Converts between tokens or labels and their texts."""
+
+    tokens: TokenReader | None
+    labels: Sequence[str]
+
+    @staticmethod
+    def of(gen: Generation) -> _Classes:
+        if gen.kind != "classifier":
+            tokenizer = gen._tokenizer and gen.tokenizer  # without one, ids still work
+            return _Classes(TokenReader(tokenizer, vocab_size(gen.model)), ())
+        n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
+        return _Classes(None, label_names(gen.model, n))
+
+    def ids(self, asked: str | int | Sequence[str | int]) -> list[int]:
+        given = [asked] if isinstance(asked, (str, int)) else list(asked)
+        return [self._id(each) for each in given]
+
+    def _id(self, asked: str | int) -> int:
+        if self.tokens is not None:
+            return self.tokens.id_of(asked)
+        if isinstance(asked, str) and asked in self.labels:
+            return list(self.labels).index(asked)
+        if isinstance(asked, str) or not 0 <= asked < len(self.labels):
+            known = ", ".join(map(repr, self.labels[:12]))
+            raise InputError(f"watch: {asked!r} is not a label of this model; its labels are {known}.")
+        return asked
+
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.labels[i] for i in ids) if self.tokens is None else self.tokens.pieces(ids)
+
+
+def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: _Classes) -> Lens:
+    named = torch.unique(scores.top_ids)
+    return Lens(
+        layers=tuple(point.name for point in where),
+        sites=tuple(point.site for point in where),
+        targets=classes.pieces(np.asarray(targets.classes).tolist()),
+        target_ids=np.array(targets.classes, np.int64),
+        rows=np.array(targets.rows, np.int64),
+        is_written=np.array(targets.is_written, bool),
+        ranks=scores.ranks.numpy(),
+        logprobs=scores.logprobs.numpy(),
+        entropies=scores.entropies.numpy(),
+        kl=scores.kl.numpy(),
+        top_ids=scores.top_ids.numpy(),
+        top_logprobs=scores.top_logprobs.numpy(),
+        named_ids=named.numpy(),
+        names=classes.pieces(named.tolist()),
+        about={
+            "model": str(gen.about.get("model", "")),
+            **({"name": str(gen.about["name"])} if gen.about.get("name") else {}),
+            "text": gen.text,
+            "kind": gen.kind,
+        },
+    )

@@ -1,0 +1,147 @@
+"""The value that is explained: one number per target, computed from the logits of its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import torch
+from torch import Tensor
+
+from cutaway.core.errors import InputError
+from cutaway.core.formatting import hint
+from cutaway.lm.generation.classify import label_names
+from cutaway.lm.generation.model_kind import vocab_size
+from cutaway.lm.generation.scores import OutputForm, log_probs, output_form
+from cutaway.lm.generation.tokens import TokenReader
+from cutaway.results.generation import Generation
+
+TargetName = Literal["logprob", "logit", "probability"]
+TargetFunction = Callable[[Tensor, Tensor], Tensor]
+"""From logits (sample, target, class) and the class of each target to values (sample, target). Each value may depend on
+the logits of its own target only."""
+Target = TargetName | TargetFunction
+TARGET_NAMES: tuple[str, ...] = get_args(TargetName)
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The function of the logits that saliency explains."""
+
+    target: Target
+    classes: Tensor
+    """(target,): the chosen token or label."""
+    others: Tensor | None = None
+    """(target,): the token or label it is contrasted with."""
+    form: OutputForm = "one"
+
+    @property
+    def name(self) -> str:
+        return self.target if isinstance(self.target, str) else getattr(self.target, "__name__", "function")
+
+    def select(self, chosen: Sequence[int]) -> Objective:
+        """The objective for some of the targets."""
+        at = torch.tensor(list(chosen), device=self.classes.device)
+        others = None if self.others is None else self.others[at]
+        return Objective(self.target, self.classes[at], others, self.form)
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """The values (sample, target) of logits (sample, target, class)."""
+        if logits.device.type != "mps":  # in float32, 1 − p of a confident model is rounding noise; MPS has no float64
+            logits = logits.double()
+        if not isinstance(self.target, str):
+            found = self.target(logits, self.classes)
+            if not isinstance(found, Tensor) or found.shape != logits.shape[:2]:
+                shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+                raise InputError(
+                    f"the function {self.name} returned {shape} for logits (sample, target, class) of shape "
+                    f"{tuple(logits.shape)}: return a tensor {tuple(logits.shape[:2])}, one value per target."
+                )
+            return found
+        if self.target != "logit":
+            logits = log_probs(logits, self.form)
+        if self.target == "probability":
+            logits = logits.exp()
+        chosen = _gather(logits, self.classes)
+        return chosen if self.others is None else chosen - _gather(logits, self.others)
+
+
+def make_objective(
+    gen: Generation, target: Any, contrast: Any, chosen: Sequence[int], device: torch.device
+) -> Objective:
+    """The objective for some targets, with checked arguments.
+
+    Args:
+        contrast: the token or label each target is compared with: one for all, or one per target.
+        chosen: which targets.
+    """
+    if not callable(target) and target not in TARGET_NAMES:
+        raise InputError(
+            f"target={target!r}: give {', '.join(map(repr, TARGET_NAMES))}, or a function of the logits."
+            + hint(target, TARGET_NAMES)
+        )
+    classes = torch.tensor(gen.target_ids[list(chosen)], device=device)
+    form = output_form(gen.model, gen.kind)
+    if form == "number" and target == "logprob":  # the default; a regression output has no probability
+        target = "logit"
+    if form == "number" and target == "probability":
+        raise InputError(f"{type(gen.model).__name__} is a regression model without probabilities: use target='logit'.")
+    if contrast is None:
+        return Objective(cast(Target, target), classes, form=form)
+    if callable(target):
+        raise InputError("a function as target= takes no contrast=: leave it out, or give target='logit'.")
+    given = list(contrast) if isinstance(contrast, (list, tuple)) else [contrast] * len(chosen)
+    if len(given) != len(chosen):
+        raise InputError(
+            f"contrast has {len(given)} tokens for {len(chosen)} targets: give one for all, or one per target."
+        )
+    others = torch.tensor([_id_of(gen, each) for each in given], device=device)
+    return Objective(cast(Target, target), classes, others, form)
+
+
+def target_indices(gen: Generation, only: int | Sequence[int] | None) -> list[int]:
+    """The indices of the chosen targets, counted from 0; all targets by default."""
+    n = len(gen)
+    if n == 0:
+        raise InputError("no token was generated, so there is nothing to explain: use max_new_tokens=1 or more.")
+    if only is None or isinstance(only, slice):
+        given = list(range(n))[slice(None) if only is None else only]
+    else:
+        given = [int(each) for each in ([only] if hasattr(only, "__index__") else only)]
+    for each in given:
+        if not -n <= each < n:
+            raise InputError(f"only has {each}: there are {n} targets, counted from 0.")
+    if not given:
+        raise InputError("only=[] selects no target: give at least one, or leave it out for all.")
+    return [each % n for each in given]
+
+
+def class_texts(gen: Generation, ids: Tensor) -> tuple[str, ...]:
+    """The texts of tokens, or the names of labels."""
+    if gen.kind == "classifier":
+        labels = _labels(gen)
+        return tuple(labels[number] for number in ids.tolist())
+    return TokenReader(gen._tokenizer and gen.tokenizer).pieces(ids.tolist())
+
+
+def _id_of(gen: Generation, asked: Any) -> int:
+    if gen.kind != "classifier":
+        return TokenReader(gen._tokenizer and gen.tokenizer, vocab_size(gen.model)).id_of(asked)
+    labels = _labels(gen)
+    if isinstance(asked, str) and asked in labels:
+        return labels.index(asked)
+    if isinstance(asked, str) or not 0 <= int(asked) < len(labels):
+        raise InputError(
+            f"contrast={asked!r} is not a label of this model; its labels are {', '.join(map(repr, labels[:12]))}."
+        )
+    return int(asked)
+
+
+def _labels(gen: Generation) -> list[str]:
+    n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
+    return label_names(gen.model, n)
+
+
+def _gather(values: Tensor, ids: Tensor) -> Tensor:
+    return values.gather(-1, ids.expand(len(values), -1)[..., None])[..., 0]

@@ -1,0 +1,32 @@
+"""Public names of `cutaway.neurons` and where each is defined; see `cutaway.core.late.facade`."""
+
+from cutaway.neurons.causal.ablate import ablate as ablate
+from cutaway.neurons.causal.attribute import attribute as attribute
+from cutaway.neurons.evaluation.controls import control_labels as control_labels
+from cutaway.neurons.evaluation.evaluate import evaluate as evaluate
+from cutaway.neurons.evaluation.evaluate import layers as layers
+from cutaway.neurons.exploration.clustering import clusters as clusters
+from cutaway.neurons.exploration.pages import colored as colored
+from cutaway.neurons.exploration.pages import page as page
+from cutaway.neurons.exploration.report import report as report
+from cutaway.neurons.exploration.words import histograms as histograms
+from cutaway.neurons.exploration.words import top_contexts as top_contexts
+from cutaway.neurons.exploration.words import top_words as top_words
+from cutaway.neurons.labels.align import Span as Span
+from cutaway.neurons.labels.align import sentence_labels as sentence_labels
+from cutaway.neurons.labels.align import span_labels as span_labels
+from cutaway.neurons.labels.align import token_labels as token_labels
+from cutaway.neurons.labels.annotate import annotate as annotate
+from cutaway.neurons.labels.annotate import balance as balance
+from cutaway.neurons.labels.annotate import filter as filter
+from cutaway.neurons.labels.corpora import read_conll as read_conll
+from cutaway.neurons.labels.corpora import read_conllu as read_conllu
+from cutaway.neurons.labels.corpora import read_dataset as read_dataset
+from cutaway.neurons.labels.corpora import read_lines as read_lines
+from cutaway.neurons.labels.corpora import read_tsv as read_tsv
+from cutaway.neurons.ranking.compare import average_overlap as average_overlap
+from cutaway.neurons.ranking.compare import compare as compare
+from cutaway.neurons.ranking.compare import neuron_vote as neuron_vote
+from cutaway.neurons.ranking.compare import stability as stability
+from cutaway.neurons.ranking.compare import vote as vote
+from cutaway.neurons.ranking.rank import rank as rank

@@ -1,0 +1,182 @@
+"""Compares rankings: overlap of their top units, votes, stability over seeds.
+
+Average Overlap and NeuronVote follow Fan et al., "Evaluating Neuron Interpretation Methods of NLP Models",
+NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import InputError
+from cutaway.core.formatting import plural
+from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.neurons.labels.labels import EncodedLabels, encode
+from cutaway.neurons.ranking.rank import Scorer, rank
+from cutaway.results.comparison import Comparison, Stability
+from cutaway.results.ranking import Ranking, ranked
+
+_DEPTH = 100
+"""How many units of each ranking get votes; the value of the paper."""
+
+
+def average_overlap(ranking: Ranking, baselines: Iterable[Ranking], n: int = 50) -> float:
+    """Mean Jaccard index `|A ∩ B| / |A ∪ B|` of the top n units of a ranking and of each baseline."""
+    return float(np.mean([jaccard(ranking, each, n) for each in _checked_rankings(baselines)]))
+
+
+def neuron_vote(ranking: Ranking, baselines: Iterable[Ranking], n: int = 50, *, depth: int = _DEPTH) -> float:
+    """Jaccard index of the top n units of a ranking and the top n units that the baselines vote for."""
+    return jaccard(ranking, vote(baselines, depth), n)
+
+
+def vote(rankings: Iterable[Ranking], depth: int = _DEPTH) -> Ranking:
+    """Combine rankings by vote: each gives `depth` points to its best unit, one less to the next, and so on.
+
+    >>> a, b = ranked("a", [3, 2, 1, 0]), ranked("b", [1, 3, 2, 0])
+    >>> vote([a, b], depth=2).order
+    array([1, 0, 2])
+
+    Args:
+        depth: how many units of each ranking get votes. A shorter ranking gives as many points as it has units.
+    """
+    checked = _checked_rankings(rankings)
+    points = np.zeros(checked[0].n_units)
+    for each in checked:
+        best = each.order[:depth]
+        points[best] += np.arange(len(best), 0, -1)
+    return ranked("vote", points, units=np.flatnonzero(points), names=checked[0].names)
+
+
+def jaccard(first: Ranking, other: Ranking, n: int) -> float:
+    """Jaccard index `|A ∩ B| / |A ∪ B|` of the top n units of two rankings."""
+    if n < 1:
+        raise InputError(f"n={n}: must be 1 or more.")
+    _check_same_units([first, other])
+    top_first, top_other = first.order[:n], other.order[:n]
+    n_both = len(np.intersect1d(top_first, top_other))
+    return n_both / (len(top_first) + len(top_other) - n_both)
+
+
+def compare(rankings: Mapping[str, Ranking] | Sequence[Ranking], n: int = 50, *, depth: int = _DEPTH) -> Comparison:
+    """Compare each ranking with all others by the overlap of their top n units.
+
+    Args:
+        rankings: by name, or a list with one ranking per method.
+        n: how many top units of each to compare.
+        depth: how many units of each ranking get votes.
+    """
+    named = dict(rankings) if isinstance(rankings, Mapping) else _name_by_method(rankings)
+    if len(named) < 2:
+        raise InputError(f"got {plural(len(named), 'ranking')}: pass at least two.")
+    checked = _checked_rankings(named.values())
+    overlap = np.array([[jaccard(first, other, n) for other in checked] for first in checked])
+    others = [checked[:place] + checked[place + 1 :] for place in range(len(checked))]
+    return Comparison(
+        methods=tuple(map(str, named)),
+        n=n,
+        overlap=overlap,
+        average_overlap=np.array(
+            [average_overlap(first, rest, n) for first, rest in zip(checked, others, strict=True)]
+        ),
+        neuron_vote=np.array(
+            [neuron_vote(first, rest, n, depth=depth) for first, rest in zip(checked, others, strict=True)]
+        ),
+    )
+
+
+def stability(
+    acts: Any,
+    labels: Any,
+    method: str | Scorer = "probeless",
+    *,
+    n: int = 50,
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    share: float = 0.8,
+    **options: Any,
+) -> Stability:
+    """How stable the top units of a method are: rank once per seed, each time on a random part of the rows.
+
+    Args:
+        n: how many top units to compare.
+        share: fraction of the rows that each seed draws, stratified by class. With 1, every seed uses all rows, and
+            only randomized methods can differ.
+        options: options of `rank`.
+    """
+    if not 0 < share <= 1 or len(set(seeds)) < 2:
+        raise InputError(
+            f"share={share!r}, seeds={tuple(seeds)!r}: share must be in (0, 1], with at least two different seeds."
+        )
+    matrix = as_matrix(acts)
+    encoded = encode(labels, matrix.n_rows)
+    rankings = []
+    for seed in seeds:
+        rows = sample_rows(encoded, share, seed)
+        part = matrix if share == 1 else select_rows(matrix, rows)
+        rankings.append(rank(part, _select_labels(encoded, rows), method, seed=seed, **options))
+    best = np.zeros((len(rankings), matrix.n_units))
+    for row, each in enumerate(rankings):
+        best[row, each.order[:n]] = 1
+    return Stability(
+        method=rankings[0].method,
+        n=n,
+        seeds=tuple(map(int, seeds)),
+        share=float(share),
+        overlap=np.array([[jaccard(first, other, n) for other in rankings] for first in rankings]),
+        chosen=best.mean(axis=0),
+    )
+
+
+def sample_rows(encoded: EncodedLabels, share: float, seed: int) -> NDArray[np.int64]:
+    """Draw a fraction of the rows without replacement, stratified by class and rounded up; in row order."""
+    generator = np.random.default_rng(seed)
+    groups = [np.arange(len(encoded))]
+    if encoded.kind == "classes":
+        groups = [np.flatnonzero(encoded.codes == code) for code in range(len(encoded.classes))]
+    picked = [generator.permutation(group)[: int(np.ceil(share * len(group)))] for group in groups]
+    return np.sort(np.concatenate(picked))
+
+
+def select_rows(matrix: Matrix, rows: NDArray[np.int64]) -> Matrix:
+    """Some rows of a matrix; activations on disk are not read yet."""
+    source = matrix.source
+    return Matrix(source[rows] if isinstance(source, np.ndarray) else source.rows(rows), matrix.names, matrix.units)
+
+
+def _select_labels(encoded: EncodedLabels, rows: NDArray[np.int64]) -> EncodedLabels:
+    codes = encoded.codes[rows]
+    if encoded.kind == "numbers":
+        return replace(encoded, codes=codes)
+    if encoded.kind == "classes":
+        return replace(encoded, codes=codes, counts=np.bincount(codes, minlength=len(encoded.classes)))
+    return replace(encoded, codes=codes, counts=codes.sum(axis=0))
+
+
+def _checked_rankings(rankings: Iterable[Ranking]) -> list[Ranking]:
+    checked = list(rankings)
+    if not checked:
+        raise InputError("got no ranking to compare with.")
+    _check_same_units(checked)
+    return checked
+
+
+def _check_same_units(rankings: Sequence[Ranking]) -> None:
+    sizes = sorted({each.n_units for each in rankings})
+    if len(sizes) > 1:
+        raise InputError(
+            f"cannot compare rankings of {sizes[0]:,} and of {sizes[-1]:,} units: rank the same activations."
+        )
+
+
+def _name_by_method(rankings: Sequence[Ranking]) -> dict[str, Ranking]:
+    named: dict[str, Ranking] = {}
+    for each in rankings:
+        if each.method in named:
+            raise InputError(f"got two rankings by {each.method!r}: name them, compare({{'first': …, 'second': …}}).")
+        named[each.method] = each
+    return named

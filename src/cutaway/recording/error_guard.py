@@ -1,0 +1,79 @@
+"""Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from threading import get_ident
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+_DIGITS = re.compile(r"\d+")
+
+
+class ErrorGuard:
+    """Calls a function under no-grad with torch modes disabled, and reports its exceptions instead of raising.
+
+    Args:
+        note: writes a failure into the run.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.seconds = 0.0
+        """Time spent inside guarded calls."""
+        self._note = note
+        self._reported: set[str] = set()
+        self._thread = 0
+        """Id of the thread that is inside a guarded call, so that nested calls skip the set-up."""
+
+    def __call__(self, function: Callable[..., object], *args: Any) -> None:
+        thread = get_ident()
+        if self._thread == thread:
+            try:
+                function(*args)
+            except Exception as error:
+                self.report(error)
+            return
+        began = perf_counter()
+        was_on, before = torch.is_grad_enabled(), self._thread
+        try:
+            self._thread = thread
+            with torch._C.DisableTorchFunction(), _without_modes():
+                if was_on:
+                    torch._C._set_grad_enabled(False)
+                function(*args)
+        except Exception as error:
+            self.report(error)
+        finally:
+            self._thread = before
+            if was_on:
+                torch._C._set_grad_enabled(True)
+            self.seconds += perf_counter() - began
+
+    def is_new(self, what: str) -> bool:
+        """Whether a message is reported for the first time; digits in it are ignored."""
+        key = _DIGITS.sub("#", what)[:200]
+        if key in self._reported:
+            return False
+        self._reported.add(key)
+        return True
+
+    def report(self, error: Exception) -> None:
+        """Add a note to the run and warn, once for each distinct message."""
+        try:
+            what = f"{type(error).__name__}: {error}"
+            if self.is_new(what):
+                self._note(f"recording failed, training continues: {what}"[:4000])
+                warnings.warn(f"cutaway: recording failed, training continues: {what}", RuntimeWarning, 2)
+        except Exception:
+            pass  # the program may turn warnings into errors; training continues even then
+
+
+def _without_modes() -> AbstractContextManager[object]:
+    """Hide recorder operations from dispatch modes: FLOP counters, selective checkpointing."""
+    return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else nullcontext()

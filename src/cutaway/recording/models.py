@@ -1,0 +1,156 @@
+"""The recorded model or models: names of their modules, parameters and buffers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from cutaway.capture.model.tree import module_addresses, modules_of, tensor_addresses
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.pytree import escape
+from cutaway.core.units.layout import UnitLayout
+from cutaway.recording.module_calls import CallWrappers
+from cutaway.recording.recorded_units import parameter_units
+
+Models = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedParameter:
+    """A parameter or buffer and its names."""
+
+    tensor: Tensor
+    names: tuple[str, ...]
+    is_buffer: bool
+
+
+class RecordedModels:
+    """The models of a run. If there are several, addresses start with the name of the model."""
+
+    def __init__(self, models: Models) -> None:
+        self.root = _as_module(models)
+        self.modules: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
+        self.parameters: list[NamedParameter] = []
+        self.roots: dict[int, str] = {}
+        """Model id → its address."""
+        self.compiled: list[nn.Module] = []
+        """Modules that run under torch.compile: their submodules are not recorded."""
+        self.named: dict[str, nn.Module] = {}
+        """Modules by address."""
+        self._layouts: dict[str, UnitLayout | None] = {}
+        self._contents: list[Any] = []
+        self.refresh()
+
+    def layout_of(self, parameter: NamedParameter) -> UnitLayout | None:
+        """The output units of a parameter, if its owner is a layer of torch.nn."""
+        name = parameter.names[0]
+        if name not in self._layouts:
+            if is_lazy(parameter.tensor):
+                return None
+            self._layouts[name] = parameter_units(self.named, name, parameter.tensor)
+        return self._layouts[name]
+
+    def refresh(self) -> None:
+        """Update the names if modules or parameters have changed (adapters, growing networks)."""
+        modules = modules_of(self.root)
+        contents = _contents(modules)
+        if contents == self._contents:
+            return
+        self._contents = contents
+        addresses = module_addresses(self.root)
+        self.compiled = [module for module in modules if is_compiled(module)]
+        inside = {id(inner) for module in self.compiled for inner in modules_of(module) if inner is not module}
+        self.modules = {
+            id(module): (module, addresses[id(module)])
+            for module in modules
+            if id(module) in addresses and id(module) not in inside and not isinstance(module, _Several)
+        }
+        self.roots = {
+            id(module): addresses[id(module)][0]
+            for module in (self.root._modules.values() if isinstance(self.root, _Several) else (self.root,))
+            if module is not None
+        }
+        self.named = {name: module for module in modules for name in addresses.get(id(module), ())}
+        self.parameters = _named_parameters(modules, tensor_addresses(self.root, addresses))
+        self._layouts.clear()
+
+    @property
+    def is_traceable(self) -> bool:
+        """Whether steps may be traced: tracing would change how compiled code runs."""
+        return not self.compiled and not is_anything_compiled()
+
+
+class _Several(nn.Module):
+    """Holds several models by name; it never runs. Runs store this class name: do not rename it."""
+
+    def __init__(self, models: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        for name, model in models.items():
+            # Not add_module, which rejects names with dots.
+            self._modules[name] = model
+
+
+def _contents(modules: list[nn.Module]) -> list[Any]:
+    """What the names depend on: ids, names and compiled flags. Compared to detect changes."""
+    found: list[Any] = []
+    for module in modules:
+        found += (id(module), is_compiled(module))
+        for inside in (module._modules, module._parameters, module._buffers):
+            if inside:
+                found += (*inside.keys(), *map(id, inside.values()))  # .keys(): those of scripted modules are no dicts
+            found.append(None)
+    return found
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether a module runs under torch.compile."""
+    return (
+        type(module).__name__ == "OptimizedModule"
+        or _is_dynamo_wrapper(module.__dict__.get("_compiled_call_impl"))
+        or _is_dynamo_wrapper(module.__dict__.get("forward"))
+    )
+
+
+def _is_dynamo_wrapper(call: Any) -> bool:
+    while isinstance(getattr(call, "calls", None), CallWrappers):  # the wrapper of another active recorder
+        call = call.inner
+    return call is not None and hasattr(call, "_torchdynamo_orig_callable")
+
+
+def is_anything_compiled() -> bool:
+    """Whether the program has compiled anything: a compiled function around the model cannot be detected otherwise."""
+    dynamo: Any = sys.modules.get("torch._dynamo.eval_frame")
+    return any(backend is not None for backend in getattr(dynamo, "cached_backends", {}).values())
+
+
+def _as_module(models: Models) -> nn.Module:
+    if isinstance(models, nn.Module) and not isinstance(models, (nn.ModuleDict, nn.ModuleList)):
+        return models
+    named: dict[str, Any]
+    if isinstance(models, (Mapping, nn.ModuleDict)):
+        named = dict(models.items())
+    elif isinstance(models, (Sequence, nn.ModuleList)) and not isinstance(models, str):
+        named = {str(number): model for number, model in enumerate(models)}
+    else:
+        raise InputTypeError(f"record() got a {type(models).__name__}: pass a torch.nn.Module, or a dict of modules.")
+    for name, model in named.items():
+        if not isinstance(model, nn.Module):
+            raise InputTypeError(f"record() got a {type(model).__name__} as model {name!r}: pass a torch.nn.Module.")
+    if not named:
+        raise InputError("record() got an empty collection of models: pass at least one.")
+    return _Several({escape(str(name)): model for name, model in named.items()})
+
+
+def _named_parameters(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]]) -> list[NamedParameter]:
+    found: dict[int, NamedParameter] = {}
+    for module in modules:
+        for is_buffer, tensors in ((False, module._parameters), (True, module._buffers)):
+            for tensor in tensors.values():
+                if tensor is not None and id(tensor) not in found and id(tensor) in addresses:
+                    found[id(tensor)] = NamedParameter(tensor, tuple(dict.fromkeys(addresses[id(tensor)])), is_buffer)
+    return list(found.values())

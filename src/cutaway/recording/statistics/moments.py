@@ -1,0 +1,55 @@
+"""The moments of a tensor, and the table that all backends fill."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.recording.statistics.quantiles import N_SAMPLES
+
+Floats = NDArray[np.float64]
+
+
+class Moments(NamedTuple):
+    """The exact statistics from one pass over a tensor."""
+
+    mean: float
+    abs_mean: float
+    std: float
+    norm: float
+    min: float
+    max: float
+    zeros: float
+    nans: float
+    infs: float
+
+
+class StatisticTable:
+    """The statistics of one step: one column per statistic, and one row of samples per tensor; NaN where not filled.
+
+    Backends fill the columns they compute. Names are those of `core/statistics.py`.
+    """
+
+    def __init__(self, sizes: list[int]) -> None:
+        self._columns: dict[str, Floats] = {"count": np.array(sizes, np.float64)}
+        self.samples = np.full((len(sizes), N_SAMPLES), np.nan, np.float32)
+
+    @property
+    def is_filled(self) -> NDArray[np.bool_]:
+        """Which rows are filled: their number of zeros is never NaN."""
+        is_filled: NDArray[np.bool_] = ~np.isnan(self.column("zeros"))
+        return is_filled
+
+    def column(self, name: str) -> Floats:
+        """One statistic of all rows, as a writable array."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = np.full(len(self.samples), np.nan)
+        return column
+
+    def put_moments(self, numbers: NDArray[np.int64], moments: Floats) -> None:
+        """Write the moments of some rows, `[row, field of Moments]`."""
+        for name, values in zip(Moments._fields, moments.T, strict=True):
+            self.column(name)[numbers] = values

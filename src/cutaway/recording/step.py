@@ -1,0 +1,243 @@
+"""One recorded step, from its first hook to the record given to the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cutaway.core.arrays import Raw
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import plural
+from cutaway.core.pytree import escape
+from cutaway.core.units.layout import UnitLayout
+from cutaway.recording.autograd_graph import AutogradGraph
+from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.hooks import SiteFilter, StepHooks
+from cutaway.recording.models import RecordedModels
+from cutaway.recording.op_values import TracedStep
+from cutaway.recording.recorded_units import UNTRACED_NOTE, RecordedUnits, stated_layout
+from cutaway.recording.sample_fields import select_field
+from cutaway.recording.settings import Settings
+from cutaway.recording.statistics.summary import Summary
+from cutaway.recording.step_graph import StepGraphs
+from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
+from cutaway.recording.values import SampleSelection
+from cutaway.store.format.frames import Plain
+from cutaway.store.format.records import MOST_CELLS, VALUE, Row
+from cutaway.store.runs.samples import packed_samples
+from cutaway.store.writing.writer import Writer
+
+Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
+ROLES: tuple[str, ...] = get_args(Role)
+About = tuple[str, str, str]
+"""What the user stated about a tensor: its role, its node, its part within the node."""
+
+
+Dims = tuple[int | None, tuple[int, ...] | None]
+"""Sample dimension and unit dimensions, where the user states them."""
+
+
+class RecordedStep:
+    """Records one step and writes it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: RecordedModels,
+        site_filter: SiteFilter,
+        guard: ErrorGuard,
+        *,
+        units: RecordedUnits,
+        is_traced: bool,
+    ) -> None:
+        self._settings = settings
+        self._guard = guard
+        self._began = perf_counter()
+        summary = Summary(settings.statistics, spectral_norm=settings.spectral_norm)
+        self.tensors = StepTensors(summary, SampleSelection(settings.samples, settings.batch_dim or 0))
+        most = settings.most_update_bytes
+        self.hooks = StepHooks(models, self.tensors, site_filter, guard, units=units, most_update_bytes=most)
+        self.hooks.on_return = self._resolve_units
+        self._units = units
+        self._traced: TracedStep | None = None
+        ops = [site for site in settings.at if site.op is not None]
+        if (is_traced or ops) and models.is_traceable:
+            self._traced = TracedStep(models.root, ops, self.tensors, self.hooks.hook_gradient, guard)
+        elif is_traced:
+            self.hooks.autograd = AutogradGraph()
+        if ops and self._traced is None:
+            problem = "which cannot be recorded because the program uses torch.compile"
+            guard.report(InputError(f"at={str(ops[0])!r} is an op, {problem}: name modules instead of ops."))
+        self._is_traced = is_traced
+        self.lost_values = 0
+        """Number of tensors that were overwritten before their unit and sample dimensions were known."""
+        self._fields: dict[str, Any] = {}
+        self.about: dict[str, Plain] = {}
+        self.n_iterations = 0
+        self.has_late_kind = False
+        """Whether its kind becomes known only at its end."""
+        self.is_whole = False
+        """Whether it reached its end, so that it can be written."""
+
+    def start(self) -> None:
+        """Install the hooks."""
+        self.hooks.start()
+        if self._traced is not None:
+            self._traced.start()
+
+    def _resolve_units(self, is_final: bool = False) -> None:
+        """The model has returned: determine the dimensions of the tensors recorded so far."""
+        if self._traced is not None:
+            n_lost = self._traced.resolve_units(self._units, self.hooks.parameter_names(), is_final=is_final)
+            if n_lost:
+                self.lost_values += n_lost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not recorded in the step, and why."""
+        return (*self.hooks.notes, *self._unit_notes())
+
+    def _unit_notes(self) -> Iterator[str]:
+        if not self._units.is_traced:
+            yield UNTRACED_NOTE.format(dim=self._units.batch_dim or 0)
+        if self.lost_values:
+            tensors = plural(self.lost_values, "tensor")
+            yield (
+                f"{tensors} of a traced step: overwritten before their unit and sample dimensions were known, and "
+                "stored without values and without statistics per unit or sample"
+            )
+        if self._settings.statistics == "full":
+            yield from self._unknown_unit_notes()
+
+    def _unknown_unit_notes(self) -> Iterator[str]:
+        values = (r for r in self.tensors.records if r.of == VALUE and r.key.role == "value")
+        unknown = [record for record in values if record.layout is None or not record.layout.is_known]
+        if unknown:
+            first = unknown[0]
+            reason = first.layout.reason if first.layout is not None else "the graph does not determine it"
+            others = f" and {plural(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
+            yield (
+                f"the unit dimension of {self.tensors.site(first.key)!r}{others} is unknown, so there are no "
+                f"statistics per unit: {reason}; set it with unit_dim="
+            )
+
+    def stop(self, error: BaseException | None) -> None:
+        """Read the remaining parameters and gradients, and remove the hooks."""
+        self._guard(self._resolve_units, True)
+        self._guard(self.hooks.read_remaining)
+        self.hooks.stop()
+        if self._traced is not None:
+            self._guard(self._traced.stop, error)
+            self._is_traced = self._is_traced and not self._traced.is_on
+        self.about["seconds"] = perf_counter() - self._began
+        if self.tensors.selection.batch_size is not None:
+            self.about["batch_size"] = self.tensors.selection.batch_size
+        if error is not None:
+            self.about["error"] = f"{type(error).__name__}: {error}"[:1000]
+        self.is_whole = True
+
+    def release(self) -> None:
+        """Remove any hooks that are left, in case `stop` has failed."""
+        try:
+            self.hooks.stop()
+        finally:
+            if self._traced is not None:
+                self._traced.stop(None)
+
+    # called by the user
+
+    def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
+        """Record a tensor that the user named."""
+        role, node, part = about
+        key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
+        if not isinstance(tensor, Tensor):
+            raise InputTypeError(f"run.tensor({name!r}) got a {type(tensor).__name__}: pass a torch.Tensor.")
+        if key.role not in ROLES:
+            raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.")
+        pass_ = self.tensors.next_pass(key.base)
+        step_pass = self.tensors.step_pass(key.base)
+        key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
+        layout = self._layout(tensor, key, dims)
+        record, is_new = self.tensors.add(tensor, key, layout=layout)
+        if is_new:
+            self.hooks.hook_gradient(tensor, record)
+        if self.hooks.autograd is not None:
+            self.hooks.autograd.note(record, tensor, is_result=False)
+        if self._traced is not None:
+            self._traced.name(name if step_pass == 1 else f"{name}:{step_pass}", tensor)
+
+    def _layout(self, tensor: Tensor, key: TensorKey, dims: Dims) -> UnitLayout | None:
+        """The layout of a tensor that the user named; dimensions that the user states take precedence."""
+        batch_dim, unit_dims = dims
+        units, batch_size = self._units, self.tensors.selection.batch_size
+        layout = units.find(key.base, key.step_pass, tensor)
+        is_unknown = layout is None and not units.is_traced and self.tensors.pending is None
+        if batch_dim is not None or unit_dims is not None or is_unknown:
+            dim = batch_dim if batch_dim is not None else units.batch_dim or 0
+            layout = units.with_samples(layout, tensor, dim, batch_size)
+        return layout if unit_dims is None else stated_layout(unit_dims, layout, tensor)
+
+    def samples(self, fields: Mapping[str, Any]) -> None:
+        """Keep the fields of the stored samples."""
+        selection = self.tensors.selection
+        if not selection.is_off:
+            for name, values in fields.items():
+                if values is not None:
+                    self._fields[name] = select_field(name, values, selection)
+
+    # writing
+
+    def write(self, writer: Writer, graphs: StepGraphs, number: int, kind: str, order: dict[Any, int]) -> int:
+        """Give the step to the writer. Returns its size in bytes."""
+        self._guard(self.hooks.gradients.finish)
+        rows, values = self.tensors.rows(), self.tensors.values()
+        extra_arrays: dict[Row, Raw] = {}
+        if self._settings.statistics == "full":
+            self._guard(lambda: extra_arrays.update(self.tensors.arrays(rows)))
+        positions = [order.setdefault((row.site, row.of, row.iteration), len(order)) for row in rows]
+        row_order = sorted(range(len(rows)), key=positions.__getitem__)  # gradients arrive in no fixed order
+        rows = [rows[index] for index in row_order]
+        numbers = [self.tensors.records[index].number for index in row_order]
+        values = {new: values[old] for new, old in enumerate(row_order) if old in values}
+        self._guard(
+            lambda: extra_arrays.update(packed_samples({name: fetch() for name, fetch in self._fields.items()}))
+        )
+        all_rows, all_values = merge_rows(rows, values, extra_arrays)
+        statistics = self.tensors.summary.names
+        most = MOST_CELLS // len(statistics)
+        if len(all_rows) > most:
+            self.about["left_out"] = len(all_rows) - most
+            all_rows, numbers = all_rows[:most], numbers[:most]
+            all_values = {index: value for index, value in all_values.items() if index < most}
+        schema = writer.schema(all_rows, statistics)
+        if "error" not in self.about:
+            self._guard(self._derive_structure, graphs, kind, schema)
+        structure = graphs.note_step(kind, schema, has_late_kind=self.has_late_kind)
+        if structure:
+            self.about["structure"] = structure
+        # Here and not in the writer's thread: two threads that both run Python slow each other down (the GIL).
+        matrix = _matrix(self.tensors.summary, numbers, len(all_rows))
+        writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
+        return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
+
+    def _derive_structure(self, graphs: StepGraphs, kind: str, schema: int) -> None:
+        if self._traced is not None and self._is_traced:
+            graphs.add_traced(kind, schema, self.tensors.recorded(), self._traced.trace)
+        elif self.hooks.autograd is not None:
+            values = [record for record in self.tensors.records if record.of == VALUE]
+            pairs = list(zip(values, self.tensors.recorded(), strict=True))
+            graphs.add(schema, self.hooks.autograd.dependencies(pairs, self.hooks.parameter_and_buffer_names()))
+
+
+def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:
+    """The statistics of these rows, followed by rows of NaN."""
+    matrix = summary.matrix()
+    padded = np.full((n_rows, matrix.shape[1]), np.nan, np.float32)
+    padded[: len(numbers)] = matrix[numbers]
+    return padded

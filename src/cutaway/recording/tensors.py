@@ -1,0 +1,365 @@
+"""The tensors of one recorded step: their keys, statistics and stored values."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+from torch import Tensor
+
+from cutaway.capture.tensors.aliasing import version_of
+from cutaway.core.arrays import Raw
+from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.dependencies.graph import RecordedSite
+from cutaway.recording.recorded_units import PendingTensors, summary_view
+from cutaway.recording.statistics.summary import Summary
+from cutaway.recording.values import SampleSelection, to_host
+from cutaway.store.format.records import VALUE, Row
+
+
+@dataclass(frozen=True, slots=True)
+class TensorKey:
+    """Identifies a tensor within a step: its site, pass, iteration and role."""
+
+    base: str
+    """The site without its pass."""
+    pass_key: str = ""
+    """What its passes are counted by: a module address, or the name of a tensor."""
+    pass_: int = 1
+    iteration: int = 0
+    role: str = ""
+    node: str = ""
+    part: str = ""
+    step_pass: int = 1
+    """Its pass counted over the whole step rather than the iteration, as a trace counts it."""
+
+
+@dataclass(slots=True, eq=False)
+class RecordedTensor:
+    """One recorded tensor, its gradient or its update."""
+
+    key: TensorKey
+    of: str
+    number: int
+    """Its row in the summary."""
+    value: Tensor | None = None
+    aliases: list[TensorKey] = field(default_factory=list)
+    """Other keys of the same tensor."""
+    n_derived: dict[str, int] = field(default_factory=dict)
+    """Number of recorded gradients and updates of this tensor, by name."""
+    requires_grad: bool = True
+    """Whether the tensor required gradients."""
+    layout: UnitLayout | None = None
+    """Its unit and sample dimensions; None if unknown so far."""
+    keeps_value: bool = True
+    """Whether its values may be stored."""
+    is_recomputed: bool = False
+    """Whether a checkpoint has recomputed it, so that it stands for a tensor that is recorded already."""
+
+
+class StepTensors:
+    """All tensors of one recorded step, in order."""
+
+    def __init__(self, summary: Summary, selection: SampleSelection) -> None:
+        self.summary = summary
+        self.selection = selection
+        self.iteration = 0
+        self.records: list[RecordedTensor] = []
+        self._passes: dict[tuple[str, int], int] = {}
+        self._step_passes: dict[str, int] = {}
+        self._by_id: dict[int, tuple[weakref.ref[Tensor], int, RecordedTensor]] = {}
+        self._without_grad: dict[str, list[RecordedTensor]] = {}
+        self._recomputed: list[tuple[RecordedTensor, list[RecordedTensor]]] = []
+        """Tensors that a checkpoint recomputed, with the records that each may belong to."""
+        self._owners: dict[RecordedTensor, RecordedTensor | None] = {}
+        """The record that each recomputed tensor belongs to; None if that is ambiguous."""
+        self._deferred: list[tuple[Tensor, RecordedTensor]] | None = None
+        self.pending: PendingTensors | None = None
+        """Tensors whose layouts become known when the model returns; None if the step is not traced."""
+
+    def next_pass(self, pass_key: str) -> int:
+        """Count a pass and return its number within this iteration, from 1."""
+        key = (pass_key, self.iteration)
+        self._passes[key] = self._passes.get(key, 0) + 1
+        self._step_passes[pass_key] = self._step_passes.get(pass_key, 0) + 1
+        return self._passes[key]
+
+    def step_pass(self, pass_key: str) -> int:
+        """Number of passes in the whole step so far."""
+        return self._step_passes.get(pass_key, 0)
+
+    def n_passes(self, pass_key: str) -> int:
+        """Number of passes in this iteration so far."""
+        return self._passes.get((pass_key, self.iteration), 0)
+
+    def add(
+        self, tensor: Tensor, key: TensorKey, others: Iterable[str] = (), *, layout: UnitLayout | None = None
+    ) -> tuple[RecordedTensor, bool]:
+        """Record a tensor. Returns its record and whether it is new.
+
+        A tensor that this iteration has recorded already and that was not written to since gets an alias instead.
+
+        Args:
+            others: other sites of the same module output.
+            layout: unit and sample dimensions, if known.
+        """
+        keys = [key, *[replace(key, base=other) for other in others]]
+        version = version_of(tensor)
+        known = self._by_id.get(id(tensor))
+        if known is not None and known[0]() is tensor and known[1] == version is not None:
+            record = known[2]
+            if record.key.iteration == key.iteration:
+                names = {(each.base, each.pass_) for each in (record.key, *record.aliases)}
+                record.aliases += [each for each in keys if (each.base, each.pass_) not in names]
+                record.key = _with_role(record.key, key)
+                return record, False
+        record = self._add(tensor, key, VALUE, layout)
+        record.aliases = keys[1:]
+        record.requires_grad = tensor.requires_grad
+        if version is not None:
+            self._by_id[id(tensor)] = (weakref.ref(tensor), version, record)
+        if not record.requires_grad:
+            self._without_grad.setdefault(key.base, []).append(record)
+        return record, True
+
+    def add_op_value(self, tensor: Tensor, key: TensorKey) -> RecordedTensor:
+        """Record the result of an op."""
+        return self._add(tensor, key, VALUE, None)
+
+    def add_derived(self, tensor: Tensor, record: RecordedTensor, of: str) -> RecordedTensor:
+        """Record a gradient or update of a tensor; from the second on it is numbered: `grad@2`."""
+        of = _derived_name(of, record)
+        derived = self._add(tensor, record.key, of, record.layout, keeps_value=record.keeps_value)
+        derived.aliases = record.aliases
+        return derived
+
+    def add_same(self, derived: RecordedTensor, record: RecordedTensor, of: str) -> RecordedTensor:
+        """Record the same statistics under a second name."""
+        same = replace(derived, of=_derived_name(of, record), n_derived={})
+        self.records.append(same)
+        return same
+
+    def reassign(self, derived: RecordedTensor, owner: RecordedTensor, of: str) -> None:
+        """Move a gradient from a recomputed tensor to the record it belongs to."""
+        if derived.key is not owner.key:
+            derived.of, derived.key, derived.aliases = _derived_name(of, owner), owner.key, owner.aliases
+
+    def drop(self, lost: Set[RecordedTensor]) -> None:
+        """Remove these records."""
+        if lost:
+            self.records = [record for record in self.records if record not in lost]
+
+    def _add(
+        self, tensor: Tensor, key: TensorKey, of: str, layout: UnitLayout | None, *, keeps_value: bool = True
+    ) -> RecordedTensor:
+        """Add a record: compute statistics, and copy the value if it is to be stored."""
+        record = RecordedTensor(key, of, -1, layout=layout, keeps_value=keeps_value)
+        if self._deferred is not None and not keeps_value:
+            self._deferred.append((tensor, record))
+        else:
+            record.number = self._summarize(tensor, layout)
+        self.records.append(record)
+        if layout is None and self.pending is not None and keeps_value and of == VALUE:
+            self.pending.add(tensor, record)
+        elif keeps_value:
+            record.value = self.selection.copy_samples(tensor, layout)
+        return record
+
+    def _summarize(self, tensor: Tensor, layout: UnitLayout | None) -> int:
+        view, batch_dim, unit_dim = summary_view(tensor, layout, is_full=self.summary.is_full)
+        return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim)
+
+    def set_layout(self, tensor: Tensor | None, record: RecordedTensor, layout: UnitLayout | None) -> None:
+        """Set the layout of a recorded tensor now that it is known, and compute what depends on it.
+
+        Args:
+            tensor: None if it was overwritten in the meantime; its first statistics stay.
+        """
+        record.layout = layout
+        if tensor is None:
+            return
+        if layout is not None:
+            record.number = self._summarize(tensor, layout)
+        record.value = self.selection.copy_samples(tensor, layout)
+
+    def propagate_layouts(self) -> None:
+        """Copy the layout of each tensor to gradients that were recorded before it was known."""
+        layouts = {id(r.key): r.layout for r in self.records if r.of == VALUE and r.layout is not None}
+        for record in self.records:
+            if record.layout is None:
+                record.layout = layouts.get(id(record.key))
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Defers statistics and computes them in one batched call on exit.
+
+        Applies to tensors whose values are not stored. None of them may change inside the block.
+        """
+        self._deferred = []
+        try:
+            yield
+        finally:
+            deferred, self._deferred = self._deferred, None
+            self._summarize_deferred(deferred)
+
+    def _summarize_deferred(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> None:
+        try:
+            numbers = self._summarize_all(deferred)
+        except Exception:
+            self._summarize_one_by_one(deferred)
+            return
+        for (_, record), number in zip(deferred, numbers, strict=True):
+            record.number = number
+
+    def _summarize_all(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> list[int]:
+        if self.summary.is_full:
+            return [self._summarize(tensor, record.layout) for tensor, record in deferred]
+        return self.summary.add_many([tensor for tensor, _ in deferred])
+
+    def _summarize_one_by_one(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> None:
+        """Fallback of the batched call: a tensor that fails loses only its own record."""
+        lost: dict[int, Exception] = {}
+        for tensor, record in deferred:
+            try:
+                record.number = self._summarize(tensor, record.layout)
+            except Exception as error:
+                lost[id(record)] = error
+        self.records = [record for record in self.records if id(record) not in lost]
+        if lost:
+            raise next(iter(lost.values()))
+
+    def rekey(self, old: TensorKey, new: TensorKey) -> None:
+        """Replace a key in all records that have it, gradients included."""
+        for record in self.records:
+            if record.key is old:
+                record.key = new
+
+    # tensors that a checkpoint recomputes
+
+    def add_recomputed(self, tensor: Tensor, base: str) -> RecordedTensor | None:
+        """Record a recomputed tensor if its first computation had no gradient; else return None.
+
+        Which pass it belongs to is decided at the end of the step by comparing statistics: torch does not specify in
+        which order checkpoints recompute.
+        """
+        first = self._without_grad.get(base)
+        if not first:
+            return None
+        key, layout = replace(first[0].key), first[0].layout  # a new key object: records are told apart by identity
+        recomputed = RecordedTensor(key, VALUE, self._summarize(tensor, layout), layout=layout, is_recomputed=True)
+        self._recomputed.append((recomputed, list(first)))
+        return recomputed
+
+    def match_recomputed(self) -> None:
+        """Find the record that each recomputed tensor belongs to."""
+        rows = self.summary.matrix() if self._recomputed else None
+        for recomputed, first in self._recomputed:
+            assert rows is not None
+            row = rows[recomputed.number]
+            matches = [each for each in first if np.array_equal(rows[each.number], row, equal_nan=True)]
+            self._owners[recomputed] = matches[0] if len(matches) == 1 else None
+        self._recomputed.clear()
+
+    def owner(self, record: RecordedTensor) -> RecordedTensor | None:
+        """The record itself or, for a recomputed tensor, the one it belongs to; None if that is ambiguous."""
+        return self._owners.get(record, record)
+
+    def forget_identities(self) -> None:
+        """Forget which tensors were recorded: the step is over, and ids may be reused."""
+        self._by_id.clear()
+
+    # results
+
+    def site(self, key: TensorKey) -> str:
+        """The site of a key, with its pass if the module ran more than once."""
+        has_several = self._passes.get((key.pass_key, key.iteration), 1) > 1
+        return f"{key.base}:{key.pass_}" if has_several else key.base
+
+    def rows(self) -> list[Row]:
+        """One row per record."""
+        rows = []
+        for record in self.records:
+            key, aliases = record.key, record.aliases
+            names = tuple(dict.fromkeys([self.site(alias) for alias in aliases])) if aliases else ()
+            layout = None if record.layout is None else _pattern(record.layout)
+            about = (key.role, key.node, key.part, names, layout)
+            rows.append(_row(self.site(key), record.of, key.iteration, *about))
+        return _deduplicate(rows)
+
+    def recorded(self) -> list[RecordedSite]:
+        """The recorded values as input of the dependency graph."""
+        recorded = []
+        for row, record in zip(self.rows(), self.records, strict=True):
+            if record.of == VALUE:
+                key = record.key
+                node = row.node or (f"{row.site}~{row.iteration}" if row.iteration else "")
+                has_several = self._step_passes.get(key.pass_key, 1) > 1
+                site = f"{key.base}:{key.step_pass}" if has_several else key.base
+                names = tuple(dict.fromkeys(name for name in (row.site, *row.names) if name != site))
+                # Inside a re-entrant checkpoint, outputs seem to have no graph: rely on the trace for them.
+                is_given = row.role in ("input", "target") or row.site.startswith("$")
+                has_graph = record.requires_grad if is_given else None
+                recorded.append(RecordedSite(site, row.role, node, row.part, names, has_graph))
+        return recorded
+
+    def values(self) -> dict[int, Raw]:
+        """The stored values by row number."""
+        copies = {number: r.value for number, r in enumerate(self.records) if r.value is not None}
+        raws = zip(copies, to_host(list(copies.values())), strict=True)
+        return {number: raw for number, raw in raws if raw is not None}
+
+    def arrays(self, rows: list[Row]) -> dict[Row, Raw]:
+        """Arrays of the level "full" for these rows: statistics per unit and per sample."""
+        arrays: dict[Row, Raw] = {}
+        for row, record in zip(rows, self.records, strict=True):
+            for name, array in self.summary.arrays(record.number).items():
+                of = name if row.of == VALUE else f"{name}/{row.of}"
+                arrays[replace(row, of=of)] = Raw.of(array)
+        return arrays
+
+
+_row = lru_cache(1 << 15)(Row)
+_pattern = lru_cache(1 << 12)(UnitLayout.pattern)
+"""Cached: rows and patterns are the same at every step, and a look-up is cheaper than a new object."""
+
+
+def _with_role(known: TensorKey, key: TensorKey) -> TensorKey:
+    """A key, completed with the role and node of another key of the same tensor."""
+    if known.role in ("", "value") and key.role not in ("", "value"):
+        known = replace(known, role=key.role)
+    if key.node and not known.node:
+        known = replace(known, node=key.node, part=key.part)
+    return known
+
+
+def _derived_name(of: str, record: RecordedTensor) -> str:
+    """The name of the next gradient or update; from the second on with its number."""
+    record.n_derived[of] = number = record.n_derived.get(of, 0) + 1
+    return of if number == 1 else f"{of}@{number}"
+
+
+def _deduplicate(rows: list[Row]) -> list[Row]:
+    """Make row names unique by numbering duplicates."""
+    distinct: list[Row] = []
+    used: set[tuple[str, str, int]] = set()
+    for row in rows:
+        site, number = row.site, 1
+        while (site, row.of, row.iteration) in used:
+            number += 1
+            site = f"{row.site}:{number}"
+        used.add((site, row.of, row.iteration))
+        distinct.append(row if site == row.site else replace(row, site=site))
+    return distinct
+
+
+def merge_rows(
+    rows: list[Row], values: Mapping[int, Raw], extra_arrays: Mapping[Row, Raw]
+) -> tuple[list[Row], dict[int, Raw]]:
+    """Append rows that have only arrays to rows that have statistics."""
+    all_values = dict(values)
+    all_values.update(zip(range(len(rows), len(rows) + len(extra_arrays)), extra_arrays.values(), strict=True))
+    return [*rows, *extra_arrays], all_values

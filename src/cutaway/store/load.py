@@ -1,0 +1,93 @@
+"""`cutaway.load`: opens whatever a path holds."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING
+
+from cutaway.core.errors import InputError, InputTypeError, NotFoundError
+from cutaway.store.activations.activations import Activations
+from cutaway.store.activations.shards import read_shards, shards_at
+from cutaway.store.activations.unit_selection import Units
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.reading.archive import CACHE_BYTES, Archive
+from cutaway.store.results.result_file import read as read_result
+from cutaway.store.runs.run import Run
+from cutaway.store.runs.run_set import Runs, is_archive
+from cutaway.store.traces.trace_file import read as read_trace
+
+if TYPE_CHECKING:
+    from cutaway.graph.trace import Trace
+    from cutaway.results.result import Result
+
+
+def load(
+    path: str | os.PathLike[str], *more: str | os.PathLike[str], cache_bytes: int = CACHE_BYTES
+) -> Run | Runs | Trace | Activations | Result:
+    """Open what was recorded or saved at a path; reads lazily and without torch.
+
+        run = cutaway.load("runs/base")          # a Run
+        runs = cutaway.load("runs/")             # every run in a folder
+        runs = cutaway.load("runs/lr-*")         # those that match a pattern; or several paths
+        trace = cutaway.load("net.trace")        # a saved Trace
+        acts = cutaway.load("acts")              # collected Activations, also in shards
+        ranking = cutaway.load("verbs")          # a saved result: a Ranking, an Evaluation, a Page
+
+    Args:
+        cache_bytes: how many bytes of read data to cache, per run.
+    """
+    paths = [_as_text(given) for given in (path, *more)]
+    if len(paths) > 1 or _is_pattern(paths[0]):
+        return Runs(paths, cache_bytes=cache_bytes)
+    if _is_archive(paths[0]):
+        return open_archive(paths[0], cache_bytes=cache_bytes)
+    if os.path.isfile(paths[0]):
+        raise NotFoundError(
+            f"{paths[0]} is a file, and cutaway.load reads folders. Load a saved probe with its class, as in "
+            "cutaway.probes.Linear.load(path); a NeuroX file with cutaway.Activations.from_neurox(path)."
+        )
+    if shards := shards_at(paths[0]):
+        source = read_shards(paths[0], shards, cache_bytes=cache_bytes)
+        return Activations(source, Units.all(source.sites))
+    runs = Runs(paths, cache_bytes=cache_bytes)
+    if not len(runs):
+        Archive(paths[0])  # raises, with the reason
+        raise NotFoundError(f"no Cutaway archive at {paths[0]}.")
+    return runs
+
+
+def open_archive(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | Activations | Result:
+    """Open one archive as the class of its kind."""
+    archive = Archive(path, cache_bytes=cache_bytes)
+    if archive.kind == "run":
+        return Run(archive)
+    if archive.kind == "trace":
+        return read_trace(archive)
+    if archive.kind == "activations":
+        return Activations.read(archive)
+    if archive.kind == "result":
+        result: Result = read_result(archive)
+        return result
+    raise InputError(f"{path} is a {archive.kind}, which this version of Cutaway cannot load.")
+
+
+def _as_text(path: str | os.PathLike[str]) -> str:
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        raise InputTypeError(f"a path must be text, got {path!r}.") from None
+    if not isinstance(text, str) or "\0" in text:
+        raise InputTypeError(f"{text!r} is not a path.")
+    return text
+
+
+def _is_pattern(path: str) -> bool:
+    return glob.has_magic(path) and "://" not in path and not os.path.exists(path)
+
+
+def _is_archive(path: str) -> bool:
+    try:
+        return is_archive(backend_for(path).names())
+    except OSError as error:
+        raise NotFoundError(f"cannot open {path!r}: {error.strerror or error}.") from error

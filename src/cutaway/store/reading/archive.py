@@ -1,0 +1,264 @@
+"""An archive opened for reading: ranks, sessions, documents, blocks. Never locks or changes anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from cutaway.core.arrays import Array, Raw
+from cutaway.core.errors import DamagedError, NotFoundError
+from cutaway.core.formatting import listed, nearest
+from cutaway.store.backends.backend import Backend, backend_for
+from cutaway.store.format.filenames import HEAD, INDEX, PART, SEALED, rank_folder, rank_of, session_of
+from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind, kind_of
+from cutaway.store.format.records import BlockRecord
+from cutaway.store.reading.index import SessionIndex
+from cutaway.store.reading.lru_cache import LRUCache
+from cutaway.store.reading.segment_reader import SegmentReader
+from cutaway.store.writing.lease import state
+
+CACHE_BYTES = 64 << 20
+
+
+class Archive:
+    """A folder that Cutaway wrote.
+
+    Args:
+        cache_bytes: how many bytes of read data to cache.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | Backend, *, cache_bytes: int = CACHE_BYTES) -> None:
+        self.backend: Backend = backend_for(path) if isinstance(path, (str, os.PathLike)) else path
+        self.path = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path.url
+        self.segments = SegmentReader(self.backend, LRUCache(cache_bytes))
+        self.ranks: dict[int, dict[int, SessionIndex]] = {}
+        """Rank → number → session."""
+        self.n_changes = 0
+        """How often `refresh` found new data."""
+        self.manifest_problems: list[str] = []
+        self._folder_problems: dict[str, str] = {}
+        try:
+            names = self.backend.names()
+        except (OSError, ValueError) as error:
+            raise NotFoundError(f"cannot open {self.path!r}: {error}.") from error
+        if HEAD not in names and not any(rank_of(name) is not None for name in names):
+            raise NotFoundError(f"no Cutaway archive at {self.path}{_hint(self.backend, names)}.")
+        self.head = self._read_head()
+        self.refresh()
+
+    def _read_head(self) -> Head | None:
+        try:
+            return Head.read(self.backend.read(HEAD, 0, 1 << 20))
+        except FileNotFoundError:
+            self.manifest_problems.append("cutaway.json is missing.")
+        except DamagedError as error:
+            self.manifest_problems.append(str(error))
+        except OSError as error:
+            self.manifest_problems.append(f"cannot read cutaway.json: {error.strerror or error}.")
+        return None
+
+    def refresh(self) -> bool:
+        """Read what was written since; returns whether there was anything."""
+        is_new = False
+        ranks = {rank: dict(sessions) for rank, sessions in self.ranks.items()}
+        for folder in self._names(""):
+            rank = rank_of(folder)
+            if rank is None:
+                continue
+            sessions = ranks.setdefault(rank, {})
+            files = self._names(folder)
+            for file in files:
+                number = session_of(file)
+                if number is not None and number not in sessions:
+                    version = self.head.version if self.head else FORMAT_VERSION
+                    sessions[number] = SessionIndex(number, folder, version)
+                    is_new = True
+            for file in files:
+                index = file.split("-")[0] + INDEX
+                if file.endswith((PART, SEALED)) and session_of(index) not in (None, *sessions):
+                    self._folder_problems[f"{folder}/{index}"] = (
+                        f"{folder}/{index} is missing, so {file} cannot be read."
+                    )
+            last = max(sessions, default=0)
+            for number, session in sorted(sessions.items()):
+                if number == last or not session.n_read or not session.is_ended:
+                    is_new |= _read(session, self.backend)
+        self.ranks = {rank: dict(sorted(ranks[rank].items())) for rank in sorted(ranks)}
+        self.n_changes += is_new
+        return is_new
+
+    def _names(self, folder: str) -> list[str]:
+        """The entries of a folder; empty if it cannot be opened."""
+        try:
+            return self.backend.names(folder) if folder else self.backend.names()
+        except (DamagedError, OSError) as error:
+            self._folder_problems[folder] = f"cannot open {folder or self.path}: {error}"
+            return []
+
+    @property
+    def kind(self) -> Kind:
+        """What it holds: "run", "trace", "activations", "result" or "generation"."""
+        if self.head is not None:
+            return self.head.kind
+        for session in self.sessions():
+            kind = kind_of(session.session.to_record()) if session.session else None
+            if kind:
+                return kind
+        raise DamagedError(f"{self.path}: cutaway.json is missing, and no session record has the kind.")
+
+    @property
+    def id(self) -> str:
+        """Unique id that stays the same when the folder moves; "" if lost."""
+        return self.head.id if self.head else ""
+
+    @property
+    def created(self) -> str:
+        """Creation time (ISO 8601)."""
+        return self.head.created if self.head else ""
+
+    def sessions(self, rank: int | None = None) -> list[SessionIndex]:
+        """The sessions of one rank; of the first rank by default."""
+        if rank is None:
+            rank = next(iter(self.ranks), 0)
+        return list(self.ranks.get(rank, {}).values())
+
+    @property
+    def is_live(self) -> bool | None:
+        """Whether it is being written now; None if another machine may be writing."""
+        states: list[bool | None] = []
+        for rank, sessions in self.ranks.items():
+            last = max(sessions, default=0)
+            if sessions and sessions[last].is_ended:
+                states.append(False)
+                continue
+            try:
+                lease = state(self.backend, rank_folder(rank))
+            except (DamagedError, OSError):
+                states.append(None)
+                continue
+            states.append(False if lease is None else lease.is_alive)
+        return True if True in states else None if None in states else False
+
+    @property
+    def documents(self) -> Mapping[str, Any]:
+        """Plain data by name, of the first rank; later sessions replace earlier ones."""
+        documents: dict[str, Any] = {}
+        for session in self.sessions():
+            documents |= session.documents
+        return documents
+
+    def document(self, name: str) -> Any:
+        """One document by name."""
+        documents = self.documents
+        if name not in documents:
+            names = ", ".join(sorted(documents)) or "none"
+            raise NotFoundError(f"{self.path} has no document {name!r}. It has: {names}.")
+        return documents[name]
+
+    @property
+    def blocks(self) -> Mapping[str, ArrayBlock]:
+        """Named groups of arrays, of the first rank."""
+        blocks = {}
+        for session in self.sessions():
+            for name, record in session.blocks.items():
+                blocks[name] = ArrayBlock(self, session, record)
+        return blocks
+
+    @property
+    def problems(self) -> list[str]:
+        """Damage found so far by opening and reading; `verify` checks every byte."""
+        sessions = [session for rank in self.ranks for session in self.sessions(rank)]
+        indexes = (problem for session in sessions for problem in session.problems)
+        folders = self._folder_problems.values()
+        return [*self.manifest_problems, *folders, *indexes, *self.segments.problems]
+
+
+class ArrayBlock(Mapping[str, Array]):
+    """Named arrays, read on access."""
+
+    def __init__(self, archive: Archive, session: SessionIndex, record: BlockRecord) -> None:
+        self._archive = archive
+        self._session = session
+        self._record = record
+        self.name = record.name
+        self.about = record.about
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays, in order of writing."""
+        return tuple(self._positions)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        layout = self._session.layout_of(self._record.block)
+        rows = self._session.schema_of(layout.schema).rows
+        return {rows[row].site: position for position, row in enumerate(layout.rows)}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of one array, without reading it."""
+        return self._session.layout_of(self._record.block).shapes[self._position(name)]
+
+    def dtype(self, name: str) -> str:
+        """Dtype of one array, with torch's name."""
+        return self._session.layout_of(self._record.block).dtypes[self._position(name)]
+
+    def raw(self, name: str) -> Raw:
+        """One array with its stored dtype."""
+        return self._archive.segments.raw(self._session, self._record.block, self._position(name))
+
+    def map(self, name: str) -> Raw:
+        """One array with its stored dtype, memory-mapped if possible."""
+        return self._archive.segments.map(self._session, self._record.block, self._position(name))
+
+    def __getitem__(self, name: str) -> Array:
+        return self.raw(name).array()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    def _position(self, name: str) -> int:
+        try:
+            return self._positions[name]
+        except KeyError:
+            close = ", ".join(map(repr, nearest(name, self._positions)))
+            near = f" Nearest: {close}." if close else ""
+            raise NotFoundError(f"block {self.name!r} has no array {name!r}.{near}") from None
+
+
+def _read(session: SessionIndex, backend: Backend) -> bool:
+    try:
+        return session.refresh(backend)
+    except FileNotFoundError:
+        problem = f"{session.name} no longer exists."
+    except DamagedError as error:
+        problem = str(error)
+    except OSError as error:
+        problem = f"cannot read {session.name}: {error.strerror or error}."
+    if problem not in session.problems:
+        session.problems.append(problem)
+    return False
+
+
+def _hint(backend: Backend, names: list[str]) -> str:
+    """Hint on a folder that is not an archive."""
+    if not names:
+        return ": it is empty or does not exist"
+    inside = [name for name in names if _is_in(backend, name)]
+    if inside:
+        return f", but it contains archives: {listed(map(repr, inside), 3)}"
+    return ""
+
+
+def _is_in(backend: Backend, folder: str) -> bool:
+    try:
+        return HEAD in backend.names(folder)
+    except (DamagedError, OSError):
+        return False

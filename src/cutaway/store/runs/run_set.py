@@ -1,0 +1,205 @@
+"""Several runs as one mapping, for comparisons."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from cutaway.core.errors import AmbiguousSiteError, NotFoundError, SiteError, StoreError
+from cutaway.core.formatting import nearest
+from cutaway.core.dataframes import to_dataframe
+from cutaway.store.reading.archive import CACHE_BYTES, Archive
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.format.manifest import Head
+from cutaway.store.format.filenames import HEAD, rank_of
+from cutaway.store.format.records import VALUE
+from cutaway.store.runs.run import Run
+from cutaway.store.runs.series import Curve, Series
+
+_MAX_DEPTH = 4
+_LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class Runs(Mapping[str, Run]):
+    """The runs at some paths, by name: `runs["base"]`. A run is read on first access.
+
+    A run's name is its path relative to the folder you passed.
+    """
+
+    def __init__(self, paths: Sequence[str], *, cache_bytes: int = CACHE_BYTES) -> None:
+        self._paths = tuple(paths)
+        self._cache_bytes = cache_bytes
+        self._run_paths: dict[str, str] = {}
+        self._runs: dict[str, Run] = {}
+        self._problems: dict[str, str] = {}
+        self.refresh()
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Runs that could not be read and were skipped → the reason."""
+        return dict(self._problems)
+
+    def refresh(self) -> bool:
+        """Find new runs, and read new data of open ones; returns whether there was anything."""
+        paths: dict[str, str] = {}
+        for path in self._paths:
+            for name, run_path in find_runs(path):
+                paths[name if paths.get(name, run_path) == run_path else run_path] = run_path
+        is_new = paths != self._run_paths
+        self._runs = {name: run for name, run in self._runs.items() if self._run_paths.get(name) == paths.get(name)}
+        self._run_paths = paths
+        self._problems = {name: why for name, why in self._problems.items() if name in paths}
+        for name, run in self._runs.items():
+            try:
+                is_new |= run.refresh()
+            except StoreError as error:
+                self._problems[name] = str(error)
+        return is_new
+
+    def __getitem__(self, name: str) -> Run:
+        run = self._runs.get(name)
+        if run is None:
+            if name not in self._run_paths:
+                close = ", ".join(map(repr, nearest(name, self._run_paths) or list(self._run_paths)[:8]))
+                raise NotFoundError(
+                    f"no run {name!r} at {', '.join(self._paths)}. Runs there: {close or 'none'}."
+                )
+            archive = Archive(self._run_paths[name], cache_bytes=self._cache_bytes)
+            if archive.kind != "run":
+                raise NotFoundError(f"{archive.path} is a {archive.kind}, not a run. Open it with cutaway.load.")
+            run = self._runs[name] = Run(archive)
+        return run
+
+    def _map_runs(self, ask: Callable[[Run], _T | None]) -> dict[str, _T]:
+        """Apply a function to each run, by name; skips runs that are damaged or of a newer version."""
+        answers: dict[str, _T] = {}
+        for name in self._run_paths:
+            try:
+                answer = ask(self[name])
+            except StoreError as error:
+                if str(error) != self._problems.get(name):
+                    _LOG.warning("skipped %s: %s", self._run_paths[name], error)
+                self._problems[name] = str(error)
+                continue
+            if answer is not None:
+                answers[name] = answer
+        return answers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run_paths)
+
+    def __len__(self) -> int:
+        return len(self._run_paths)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._run_paths
+
+    def series(self, site: str, *, of: str = VALUE) -> dict[str, Series]:
+        """The series of one tensor in each run that recorded it."""
+
+        def ask(run: Run) -> Series | None:
+            try:
+                return run[site].of_(of)
+            except AmbiguousSiteError:
+                raise
+            except SiteError:
+                return None
+
+        series = self._map_runs(ask)
+        if not series:
+            raise SiteError(f"none of the {len(self)} runs has {of!r} of {site!r}.")
+        return series
+
+    def curves(self, site: str, statistic: str, *, kind: str | None = None, of: str = VALUE) -> dict[str, Curve]:
+        """One statistic of one tensor over the steps of each run that has it."""
+        chosen = {series.run: series for series in self.series(site, of=of).values()}
+
+        def ask(run: Run) -> Curve | None:
+            if run not in chosen or statistic not in run.statistics or (kind is not None and kind not in run.kinds):
+                return None
+            return chosen[run].curve(statistic, kind=kind)
+
+        return self._map_runs(ask)
+
+    def scalars(self, name: str) -> dict[str, Curve]:
+        """One logged scalar over the steps of each run that has it."""
+        curves = self._map_runs(lambda run: run.scalars.get(name))
+        if not curves:
+            logged = self._map_runs(lambda run: tuple(run.scalars)).values()
+            known = list(dict.fromkeys(scalar for names in logged for scalar in names))
+            names_text = ", ".join(map(repr, nearest(name, known) or known[:8])) or "none"
+            raise NotFoundError(f"none of the {len(self)} runs logged {name!r}. Logged scalars: {names_text}.")
+        return curves
+
+    def table(self, statistics: Iterable[str] | None = None, *, at: str = "**", of: str = VALUE) -> Any:
+        """One row per run, step, tensor and pass.
+
+        A pandas DataFrame if pandas is installed, else a list of dicts.
+        """
+        chosen = None if statistics is None else [statistics] if isinstance(statistics, str) else list(statistics)
+
+        def ask(run: Run) -> list[dict[str, Any]] | None:
+            known = run.statistics if chosen is None else [name for name in chosen if name in run.statistics]
+            series = run.matching_series(at, of)
+            return run.records(series, known) if series and (known or not chosen) else None
+
+        tables = self._map_runs(ask)
+        if not tables and len(self):
+            asked = "" if chosen is None else f" with the statistics {', '.join(map(repr, chosen))}"
+            raise SiteError(f"none of the {len(self)} runs has {of!r} of {at!r}{asked}.")
+        return to_dataframe({"run": name, **row} for name, rows in tables.items() for row in rows)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(list(self)[:6])
+        return f"<Runs: {len(self)} ({listed}{', …' if len(self) > 6 else ''})>"
+
+
+def find_runs(path: str) -> list[tuple[str, str]]:
+    """Name and path of every run at a path, below a folder, or matching a glob pattern."""
+    if "://" in path:
+        backend = backend_for(path)
+        if is_archive(backend.names()):
+            return [(path.rstrip("/").rpartition("/")[2], path)]
+        return [(name, f"{path.rstrip('/')}/{name}") for name in backend.names() if is_archive(backend.names(name))]
+    if glob.has_magic(path) and not os.path.exists(path):
+        fixed = os.path.dirname(re.split(r"[*?[]", path)[0]) or "."
+        return [(os.path.relpath(match, fixed), match) for match in sorted(glob.glob(path)) if _is_run(match)]
+    if _is_run(path):
+        return [(os.path.basename(os.path.abspath(path)), path)]
+    return [(os.path.relpath(folder, path), folder) for folder in find_folders(path, _is_run)]
+
+
+def find_folders(folder: str, is_wanted: Callable[[str], bool], depth: int = _MAX_DEPTH) -> Iterator[str]:
+    """Folders below a folder that satisfy a predicate, sorted by name; does not descend into those."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
+    except (OSError, ValueError):
+        return
+    for name in entries:
+        path = os.path.join(folder, name)
+        if is_wanted(path):
+            yield path
+        elif depth > 1 and not name.startswith("."):
+            yield from find_folders(path, is_wanted, depth - 1)
+
+
+def is_archive(names: Sequence[str]) -> bool:
+    """Whether a folder with these entries is an archive."""
+    return HEAD in names or any(rank_of(name) is not None for name in names)
+
+
+def _is_run(path: str) -> bool:
+    """Whether a folder holds a run; an unreadable manifest counts as one, so that opening it reports the problem."""
+    backend = backend_for(path)
+    try:
+        return is_archive(backend.names()) and Head.read(backend.read(HEAD, 0, 1 << 20)).kind == "run"
+    except (StoreError, FileNotFoundError):
+        return True
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,390 @@
+"""One recorded step of a run, and one tensor at that step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from cutaway.core.arrays import Array, Raw
+from cutaway.core.errors import AmbiguousSiteError, DamagedError, NotSavedError, ShapesDifferError, SiteError
+from cutaway.core.sites import split_pass
+from cutaway.core.formatting import nearest
+from cutaway.core.dataframes import to_dataframe
+from cutaway.store.reading.archive import Archive
+from cutaway.store.reading.index import SessionIndex
+from cutaway.store.format.passes import Pass, PassKey, Tensors, is_selected, pass_name, pass_text, stack_passes
+from cutaway.store.format.records import GRAD, UPDATE, VALUE, Layout, Row, Schema, StepRecord
+from cutaway.store.runs.samples import Samples, read_samples
+
+
+class Step:
+    """One recorded step: `run.at(400)`."""
+
+    def __init__(self, archive: Archive, index: SessionIndex, record: StepRecord) -> None:
+        self._archive = archive
+        self._index = index
+        self._record = record
+
+    @property
+    def step(self) -> int:
+        """Its number."""
+        return self._record.step
+
+    @property
+    def kind(self) -> str:
+        """Its kind: "train", "long"…"""
+        return self._record.kind
+
+    @property
+    def time(self) -> float:
+        """When it was recorded, in seconds since 1970."""
+        return self._record.time
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start of its session."""
+        return self._record.elapsed
+
+    @property
+    def session(self) -> int:
+        """The session that recorded it."""
+        return self._index.number
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Additional data of the step."""
+        return self._record.about
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Every recorded quantity of every tensor."""
+        return self._schema.rows
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Tensors with a recorded value or statistics of it; tensors with several passes appear once."""
+        return tuple(dict.fromkeys(row.base for row in self.rows if row.of == VALUE))
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Names of the statistics."""
+        return self._schema.statistics
+
+    @cached_property
+    def matrix(self) -> Array:
+        """All statistics, `[row, statistic]`."""
+        return self._archive.segments.matrix(self._index, self._record)
+
+    def __getitem__(self, site: str) -> Moment:
+        moment = self._find(site)
+        if moment is not None:
+            return moment
+        close = nearest(str(site), self._schema.tensors.names)
+        near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
+        raise SiteError(f"step {self.step} did not record {site!r}.{near}")
+
+    def _find(self, site: object) -> Moment | None:
+        """A tensor by any of its names, in the pass that the name selects."""
+        tensors = self._schema.tensors
+        if not isinstance(site, str):
+            return None
+        if tensors.rows(site):
+            return Moment(self, tensors.site(site), VALUE)
+        name, pass_ = split_pass(site)
+        picked = Moment(self, tensors.site(name), VALUE, pass_=pass_)
+        return picked if picked.n_passes else None
+
+    def __contains__(self, site: object) -> bool:
+        return self._find(site) is not None
+
+    def __iter__(self) -> Iterator[Moment]:
+        return (self[site] for site in self.sites)
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether it recorded its samples."""
+        return any(row.is_sample for row in self.rows)
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The recorded samples: ids, texts, tokens, labels, images."""
+        return read_samples({row: self.raw(row) for row in self._value_positions if row.is_sample})
+
+    def table(self) -> Any:
+        """One row per tensor and pass: a pandas DataFrame if pandas is installed, else a list of dicts."""
+        return to_dataframe(
+            {"site": row.base, "of": row.of, "iteration": row.iteration, "pass": row.pass_, "role": row.role}
+            | dict(zip(self.statistics, self.matrix[number].tolist(), strict=True))
+            for number, row in enumerate(self.rows)
+        )
+
+    def __repr__(self) -> str:
+        kind = f" ({self.kind})" if self.kind else ""
+        try:
+            n_values = len({row.base for row in self._value_positions if not row.is_sample})
+            return f"<Step {self.step}{kind}: {len(self.sites):,} tensors, {n_values:,} of them with values>"
+        except DamagedError:
+            return f"<Step {self.step}{kind}: damaged>"
+
+    # For Moment
+
+    @property
+    def _schema(self) -> Schema:
+        return self._index.schema_of(self._record.schema)
+
+    @cached_property
+    def _layout(self) -> Layout | None:
+        if self._record.block is None:
+            return None
+        layout = self._index.layout_of(self._record.block)
+        if layout.schema != self._record.schema:
+            raise DamagedError(
+                f"{self._index.name}: step {self.step} has schema {self._record.schema}, but its values have "
+                f"{layout.schema}."
+            )
+        return layout
+
+    @cached_property
+    def _value_positions(self) -> dict[Row, int]:
+        """Rows with values → position in the block."""
+        layout = self._layout
+        return {} if layout is None else {self._schema.rows[row]: position for position, row in enumerate(layout.rows)}
+
+    @property
+    def tensors(self) -> Tensors:
+        """Its tensors by name, with their passes."""
+        return self._schema.tensors
+
+    def row_number(self, site: str, of: str, iteration: int) -> int | None:
+        """The row number of a tensor in one pass."""
+        return self._schema.row_number(site, of, iteration)
+
+    def meta(self, row: Row) -> tuple[str, tuple[int, ...]] | None:
+        """Dtype and shape of the stored value of a row; None if there is none."""
+        position = self._value_positions.get(row)
+        return (
+            None if position is None or self._layout is None else (self._layout.dtypes[position], self._layout.shapes[position])
+        )
+
+    def raw(self, row: Row) -> Raw | None:
+        """The stored value of a row with its stored dtype; None if there is none."""
+        position = self._value_positions.get(row)
+        block = self._record.block
+        return None if position is None or block is None else self._archive.segments.raw(self._index, block, position)
+
+
+_MAX_SHOWN: Final = 6
+
+
+class Moment:
+    """One tensor at one step: `run.at(400)["encoder.2"]`.
+
+    If the tensor was computed several times in the step, it has several passes: `values()` stacks them, `passes` has each
+    as its own Moment, and attributes of a single pass (`value`, `shape`) raise.
+
+    Args:
+        site: a name of the tensor, without a pass.
+        iteration: the selected iteration; None for all.
+        pass_: the selected pass within each iteration, from 1; None for all.
+    """
+
+    def __init__(
+        self, step: Step, site: str, of: str, *, iteration: int | None = None, pass_: int | None = None
+    ) -> None:
+        self.step = step
+        self.site = site
+        self.of = of
+        self._selection = (iteration, pass_)
+        rows = step.tensors.rows(site)
+        chosen = [each for each in step.tensors.passes(site) if is_selected(each, iteration, pass_)]
+        self._rows: dict[Pass, int | None] = {each: rows.get(PassKey(of, *each)) for each in chosen}
+        """In execution order; None if this quantity was not recorded for a pass."""
+
+    # Passes
+
+    @property
+    def n_passes(self) -> int:
+        """How often it was computed in this step."""
+        return len(self._rows)
+
+    @property
+    def passes(self) -> tuple[Moment, ...]:
+        """Each pass, in execution order."""
+        return tuple(
+            Moment(self.step, self.site, self.of, iteration=each.iteration, pass_=each.number) for each in self._rows
+        )
+
+    @property
+    def iteration(self) -> int | None:
+        """Its iteration, 0 outside `run.iteration()`; None if its passes are of several iterations."""
+        iterations = {each.iteration for each in self._rows}
+        return iterations.pop() if len(iterations) == 1 else None
+
+    @property
+    def pass_(self) -> int | None:
+        """The number of its pass within the iteration, from 1; None if it has several."""
+        numbers = {each.number for each in self._rows}
+        return numbers.pop() if len(numbers) == 1 else None
+
+    def where(self, *, iteration: int | None = None, pass_: int | None = None) -> Moment:
+        """The same tensor in one iteration, or one pass of each; None keeps the current selection."""
+        picked = (
+            self._selection[0] if iteration is None else iteration,
+            self._selection[1] if pass_ is None else pass_,
+        )
+        moment = Moment(self.step, self.site, self.of, iteration=picked[0], pass_=picked[1])
+        if not moment.n_passes:
+            known = "; ".join(map(pass_text, self._rows)) or "none"
+            raise SiteError(f"{self._name!r} has no such pass at step {self.step.step}. It has: {known}.")
+        return moment
+
+    @property
+    def _name(self) -> str:
+        return pass_name(self.site, self._selection[1])
+
+    @property
+    def _number(self) -> int:
+        """The row number of the only pass."""
+        if len(self._rows) > 1:
+            what = "value" if self.of == VALUE else self.of
+            shown = "; ".join(map(pass_text, list(self._rows)[:_MAX_SHOWN]))  # each may have a comma itself
+            shown += f" and {len(self._rows) - _MAX_SHOWN} more" if len(self._rows) > _MAX_SHOWN else ""
+            raise AmbiguousSiteError(
+                f"{self._name!r} ran {len(self._rows)} times at step {self.step.step}, and each pass has its own "
+                f"{what}: {shown}. Select one with .passes[0] to .passes[{len(self._rows) - 1}], or get all "
+                "with .values()."
+            )
+        number = next(iter(self._rows.values()), None)
+        if number is None:
+            raise SiteError(f"step {self.step.step} has no {self.of!r} of {self._name!r}.")
+        return number
+
+    @property
+    def _row(self) -> Row:
+        return self.step.rows[self._number]
+
+    @property
+    def _recorded(self) -> list[Row]:
+        """The rows of the passes with this quantity."""
+        return [self.step.rows[number] for number in self._rows.values() if number is not None]
+
+    @property
+    def role(self) -> str:
+        """The role of the tensor."""
+        return self._recorded[0].role if self._recorded else self._row.role
+
+    # Values
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the value of every pass was recorded, not only statistics."""
+        rows = self._recorded
+        return bool(rows) and all(self.step.meta(row) is not None for row in rows)
+
+    @property
+    def dtype(self) -> str | None:
+        """Dtype of the recorded value, with torch's name; None if there is none."""
+        meta = self._meta()
+        return meta[0] if meta else None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of the recorded value of each pass; None if there is none."""
+        meta = self._meta()
+        return meta[1] if meta else None
+
+    def _meta(self) -> tuple[str, tuple[int, ...]] | None:
+        stored = (self.step.meta(row) for row in self._recorded)
+        metas = list(dict.fromkeys(meta for meta in stored if meta is not None))
+        if len(metas) > 1:
+            raise ShapesDifferError(
+                f"the passes of {self._name!r} at step {self.step.step} have several shapes or dtypes. Use "
+                f".passes to get them one by one."
+            )
+        return metas[0] if metas else None
+
+    @property
+    def value(self) -> Array:
+        """The recorded value as a read-only NumPy array; with several passes, use `values()`."""
+        return self.raw.array()
+
+    def values(self) -> Array:
+        """The recorded values of all passes, stacked along a new first dimension; NaN for a pass without one.
+
+        Returns a new, writable array. Raises `ShapesDifferError` if shapes or dtypes differ.
+        """
+        if not self._recorded:
+            self._number  # noqa: B018  (raises: nothing was recorded)
+        arrays = [
+            None if number is None else self._raw(self.step.rows[number]).array() for number in self._rows.values()
+        ]
+        who = f"{self._name!r} at step {self.step.step}"
+        return stack_passes(arrays, list(self._rows), who, "Use [each.value for each in moment.passes].")
+
+    @property
+    def raw(self) -> Raw:
+        """The recorded value with its stored dtype: bfloat16 stays bfloat16."""
+        return self._raw(self._row)
+
+    def _raw(self, row: Row) -> Raw:
+        raw = self.step.raw(row)
+        if raw is None:
+            is_parameter = row.role in ("parameter", "buffer")
+            how = (
+                "call run.tensor(name, tensor) inside a step"
+                if is_parameter
+                else "record with samples=n"
+            )
+            raise NotSavedError(f"step {self.step.step} recorded only statistics of {row.site!r}. To get values, {how}.")
+        return raw
+
+    @property
+    def stats(self) -> Mapping[str, Any]:
+        """Its statistics by name: a number, or an array over several passes (NaN if one has none)."""
+        names, matrix = self.step.statistics, self.step.matrix
+        if len(self._rows) < 2:
+            return dict(zip(names, matrix[self._number].tolist(), strict=True))
+        if not self._recorded:
+            raise SiteError(f"step {self.step.step} has no {self.of!r} of {self._name!r}.")
+        values = np.full((len(self._rows), len(names)), np.nan, matrix.dtype)
+        for position, number in enumerate(self._rows.values()):
+            if number is not None:
+                values[position] = matrix[number]
+        return dict(zip(names, values.T, strict=True))
+
+    # Related tensors
+
+    @property
+    def grad(self) -> Moment | None:
+        """Its gradient at this step; None if there was none, which is not the same as zero."""
+        return self.other(GRAD)
+
+    @property
+    def update(self) -> Moment | None:
+        """The optimizer's update at this step; None if not recorded."""
+        return self.other(UPDATE)
+
+    def other(self, of: str, *, iteration: int | None = None) -> Moment | None:
+        """Another quantity of the same tensor, or another iteration; None if not recorded."""
+        iteration = self._selection[0] if iteration is None else iteration
+        moment = Moment(self.step, self.site, of, iteration=iteration, pass_=self._selection[1])
+        return moment if moment._recorded else None
+
+    def __repr__(self) -> str:
+        of = "" if self.of == VALUE else f" {self.of}"
+        several = f", {self.n_passes} passes" if self.n_passes > 1 else ""
+        several = several or (f", iteration {self.iteration}" if self.iteration else "")
+        try:
+            return f"<Moment {self._name}{of} at step {self.step.step}{several}: {self._value_text}>"
+        except DamagedError:
+            return f"<Moment {self._name}{of} at step {self.step.step}{several}: damaged>"
+
+    @property
+    def _value_text(self) -> str:
+        try:
+            return f"{self.dtype} {list(self.shape)}" if self.shape is not None else "statistics only"
+        except ShapesDifferError:
+            return "several shapes"

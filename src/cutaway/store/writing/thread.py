@@ -1,0 +1,276 @@
+"""Writer thread: works off the queue, sends heartbeats, survives disk errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock, Thread, current_thread
+from time import monotonic
+
+from cutaway.core.errors import LeaseError
+from cutaway.store.writing.lease import Lease
+from cutaway.store.writing.lost import LossBuffer, kind_of, reason_of
+from cutaway.store.writing.queue import BoundedQueue
+from cutaway.store.writing.scalar_buffer import ScalarBatch, ScalarBuffer
+from cutaway.store.writing.session_files import SessionFiles
+
+_SCALARS_EVERY = 0.25
+"""Seconds until a scalar reaches the disk; also the retry interval once writes succeed again."""
+_RETRY_EVERY = 1.0
+"""Seconds between retries while all writes fail."""
+_JOB_BYTES = 1024
+"""Approximate memory of a job without its arrays."""
+_MAX_RETRY_BYTES = 64 << 20
+_MAX_PROBLEMS = 100
+
+_logger = logging.getLogger("cutaway.store")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One write operation."""
+
+    what: str
+    write: Callable[[], None]
+    n_bytes: int = 0
+    steps: tuple[int, ...] = ()
+    """The steps that are lost if it fails."""
+    retry: bool = False
+    """Whether to retry it: it is small and irreplaceable."""
+
+
+class WriterThread:
+    """Writes jobs in order. A failed job is recorded as lost, and the next one is still tried."""
+
+    def __init__(self, log: SessionFiles, lease: Lease, queue_bytes: int, beat_every: float) -> None:
+        self.acknowledged: int | None = None
+        self.problems: deque[str] = deque(maxlen=_MAX_PROBLEMS)
+        self.n_lost = 0
+        """Number of jobs given up for good."""
+        self._log = log
+        self._lease = lease
+        self._beat_every = beat_every
+        self._queue = BoundedQueue[Job](queue_bytes)
+        self._losses = LossBuffer()
+        self._retries: deque[Job] = deque()
+        self._retry_bytes = 0
+        self._retry_failure = ("", "")
+        """(reason, cause) of the last failed retry."""
+        self._stopped = ""
+        self._last_beat = self._last_retry = self._last_scalars = monotonic()
+        self._scalar_buffer = ScalarBuffer()
+        self._warned: set[str] = set()
+        self._report_lock = Lock()
+        self._pid = os.getpid()
+        self._thread = Thread(target=self._run, name="cutaway-writer", daemon=True)
+        self._thread.start()
+
+    # Called from the program's threads
+
+    def put(self, job: Job) -> None:
+        """Add a job; waits while the queue is full."""
+        if not self._queue.put(job, job.n_bytes + _JOB_BYTES):
+            self.n_lost += bool(job.what)
+            reason = self._stopped or "the writer is already closed"
+            self._report(f"{_job_text(job.what, job.steps)} could not be written: {reason}", key=reason)
+
+    def scalars(self, step: int, values: Mapping[str, float], elapsed: float) -> None:
+        """Add scalars; they are written together with others."""
+        is_first, full = self._scalar_buffer.add(step, values, elapsed)
+        if full is not None:
+            self.put(self._scalars_job(full))
+        elif is_first:
+            self.put(_WAKE)
+
+    @property
+    def seconds_waited(self) -> float:
+        return self._queue.seconds_waited
+
+    @property
+    def n_waiting_bytes(self) -> int:
+        return self._queue.n_bytes
+
+    def flush(self, timeout: float | None) -> bool:
+        """Wait until everything added so far is written or lost."""
+        if self._thread.is_alive():
+            self._queue.put(Job("", self._write_scalars), 0)
+        return self._queue.join(timeout)
+
+    def stop(self) -> None:
+        """Accept no more jobs, and let the thread finish by itself."""
+        self._queue.close()
+
+    def close(self) -> None:
+        """Work off the queue and end the thread. Does nothing in a forked child, which has no such thread."""
+        if os.getpid() == self._pid:
+            self.stop()
+            if current_thread() is not self._thread:
+                self._thread.join()
+
+    # Called in the writer thread
+
+    def _run(self) -> None:
+        try:
+            while not self._queue.is_finished:
+                job = self._queue.take(_SCALARS_EVERY if self._scalar_buffer or self._retries else self._beat_every)
+                self._housekeep()
+                if job is not None:
+                    try:
+                        self._run_job(job)
+                    finally:
+                        self._queue.done()
+        except BaseException as error:  # whatever fails here, the program must go on
+            _logger.exception("the writer thread failed")
+            self._stop(f"the writer stopped: {reason_of(error)}")
+        finally:
+            try:
+                for job in self._queue.abandon():
+                    self._record_loss(job.what, job.steps, self._stopped)
+            finally:
+                self._finish()
+
+    def _run_job(self, job: Job) -> None:
+        if self._stopped:
+            self._record_loss(job.what, job.steps, self._stopped)
+            return
+        if job.retry and self._retries:
+            self._retry()  # keep the order: a later document replaces an earlier one
+            if self._retries:
+                if not self._keep_for_retry(job):
+                    self._record_loss(job.what, job.steps, *self._retry_failure)
+                return
+        is_step = bool(job.steps) and not job.retry
+        try:
+            if is_step:
+                self._write_scalars()
+            job.write()
+        except LeaseError as error:
+            self._stop(f"the writer stopped: {error}")
+            self._record_loss(job.what, job.steps, self._stopped)
+        except Exception as error:
+            if job.retry and self._keep_for_retry(job):
+                reason = reason_of(error)
+                self._report(f"{_job_text(job.what, job.steps)} could not be written yet: {reason}", key=kind_of(error))
+            else:
+                self._record_loss(job.what, job.steps, reason_of(error), kind_of(error))
+        else:
+            if is_step:
+                self.acknowledged = job.steps[-1]
+            if (self._retries or self._losses) and monotonic() - self._last_retry >= _SCALARS_EVERY:
+                self._retry()
+
+    def _keep_for_retry(self, job: Job) -> bool:
+        """Keep a job for a retry; False if too many are waiting."""
+        size = job.n_bytes + _JOB_BYTES
+        if self._retry_bytes + size > _MAX_RETRY_BYTES:
+            return False
+        self._retries.append(job)
+        self._retry_bytes += size
+        return True
+
+    def _housekeep(self) -> None:
+        """Periodic work: heartbeat, scalars, retries."""
+        now = monotonic()
+        while self._log.problems:
+            self._report(*self._log.problems.popleft())
+        if now - self._last_beat >= self._beat_every and not self._stopped:
+            self._last_beat = now
+            try:
+                self._lease.beat()
+            except LeaseError as error:
+                self._stop(f"the writer stopped: {error}")
+            except Exception as error:
+                _logger.info("cannot send a heartbeat: %s", reason_of(error))
+        if now - self._last_retry >= _RETRY_EVERY and not self._stopped:
+            self._retry()
+        if self._scalar_buffer and now - self._last_scalars >= _SCALARS_EVERY:
+            self._write_scalars()
+
+    def _stop(self, why: str) -> None:
+        self._stopped = why
+        self._report(why)
+
+    def _write_scalars(self) -> None:
+        self._last_scalars = monotonic()
+        batch = self._scalar_buffer.take()
+        if batch is not None:
+            self._run_job(self._scalars_job(batch))
+
+    def _scalars_job(self, batch: ScalarBatch) -> Job:
+        def write() -> None:
+            while batch:
+                self._log.record(batch.first().to_record())
+                batch.drop_first()
+
+        return Job("scalars", write, batch.n_bytes, batch.steps, retry=True)
+
+    def _retry(self) -> None:
+        """Retry failed jobs, and record what is lost for good."""
+        if not self._retries and not self._losses:
+            return
+        self._last_retry = monotonic()
+        try:
+            while self._retries and not self._stopped:
+                self._retries[0].write()
+                self._retry_bytes -= self._retries.popleft().n_bytes + _JOB_BYTES
+            self._losses.write_all(lambda loss: self._log.record(loss.to_record()))
+        except Exception as error:
+            self._retry_failure = (reason_of(error), kind_of(error))
+            _logger.info("retry failed: %s", reason_of(error))
+
+    def _finish(self) -> None:
+        self._write_scalars()
+        self._retry()
+        while self._retries:
+            job = self._retries.popleft()
+            self._record_loss(job.what, job.steps, *((self._stopped,) if self._stopped else self._retry_failure))
+        self._retry()
+        try:
+            if self._stopped:
+                self._log.close_files()
+            else:
+                self._log.close(is_whole=not self._losses)
+        except Exception as error:
+            message = f"the run could not be closed properly but stays readable: {reason_of(error)}"
+            self._report(message, key=kind_of(error))
+        while self._log.problems:
+            self._report(*self._log.problems.popleft())
+        try:
+            self._lease.close()
+        except Exception as error:
+            _logger.info("cannot release the lease: %s", reason_of(error))
+
+    def _record_loss(self, what: str, steps: Iterable[int], reason: str, key: str = "") -> None:
+        if not what:
+            return
+        known = tuple(steps)
+        self.n_lost += 1
+        self._losses.add(what, known, reason)
+        self._report(f"{_job_text(what, known)} could not be written: {reason}", key=key or reason)
+
+    def _report(self, message: str, key: str = "") -> None:
+        """Store a message, and warn about it once per cause. Must never stop the program."""
+        with self._report_lock:
+            self.problems.append(message)
+            is_known = (key or message) in self._warned
+            self._warned.add(key or message)
+        if is_known:
+            return
+        _logger.warning("%s", message)
+        try:
+            warnings.warn(f"cutaway: {message}", RuntimeWarning, stacklevel=2)
+        except Exception:
+            pass  # warnings are errors in this program: the message is still in `problems`
+
+
+def _job_text(what: str, steps: tuple[int, ...]) -> str:
+    if not steps:
+        return what
+    return f"{what} (step {steps[0]})" if len(steps) == 1 else f"{what} (steps {steps[0]}–{steps[-1]})"
+
+
+_WAKE = Job("", lambda: None)

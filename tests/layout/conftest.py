@@ -1,0 +1,3 @@
+"""What every test here begins with: a process in which nothing is compiled, so that recorded runs have graphs."""
+
+from tests.compiling import nothing_compiled as nothing_compiled

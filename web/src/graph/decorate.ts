@@ -1,0 +1,178 @@
+// Decorations of boxes: colored and sized by a measure, matched by a search, highlighted or dimmed.
+
+import { edgeKey, type Decorations, type EdgeLook, type Look } from "../canvas/types";
+import { colorAt, css, isOnScale, position, scaleOf, type ColorScale } from "../lib/colors";
+import type { NodeMask } from "../lib/reachability";
+import type { Found } from "../lib/search";
+import { together, type Shown } from "../layout/box-of-node";
+import type { Representatives } from "../layout/representatives";
+import type { Fold, GraphView, Measure, Picture } from "../lib/wire";
+import { quantity } from "../lib/formatting";
+
+/** Where a path leads; seen on light and on dark ground. */
+const OTHER = "#e0862c";
+/** Steps of a ramp that nobody can tell apart. */
+const SHADES = 400;
+
+/** What is drawn now. */
+export interface Drawn {
+  readonly view: GraphView;
+  readonly fold: Fold;
+  readonly picture: Picture;
+  readonly shown: Shown;
+  readonly stands: Representatives;
+}
+
+/** A measure for every box, and the scale that colors it. */
+export interface BoxMeasure {
+  readonly measure: Measure;
+  readonly values: readonly (number | null)[];
+  readonly scale: ColorScale | null;
+}
+
+/** What the looks depend on. */
+export interface DecorationInput {
+  readonly color: BoxMeasure | null;
+  readonly size: BoxMeasure | null;
+  readonly reached: NodeMask | null;
+  readonly found: Found | null;
+  /** The other end of paths. */
+  readonly second: string | null;
+}
+
+/** A measure on the boxes that are shown. Sums are spread over what is shown, other numbers over the whole graph. */
+export function boxMeasure({ picture, shown }: Drawn, measure: Measure, isDark: boolean): BoxMeasure {
+  const values = picture.boxes.map((_, box) => together(measure, shown.nodes[box]));
+  return { measure, values, scale: scaleOf(measure, measure.total === "sum" ? values : measure.values, isDark) };
+}
+
+type Draft = { -readonly [K in keyof Look]: Look[K] };
+
+/** The looks of all boxes and edges. */
+export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
+  const { picture, shown } = drawn;
+  const found = asked.found ? counts(drawn, asked.found) : null;
+  const color = asked.color?.scale ? shades(asked.color.scale) : null;
+  const boxes = new Map<string, Look>();
+  const keep = (key: string, look: Draft): void => {
+    for (const _ in look) return void boxes.set(key, look);
+  };
+  picture.boxes.forEach(({ key, group, stack }, number) => {
+    const look: Draft = {};
+    const value = asked.color?.values[number];
+    if (color && asked.color?.scale && isOnScale(asked.color.scale, value)) look.strip = color(value);
+    if (asked.size) addSize(look, asked.size, number);
+    if (asked.reached) addReached(look, asked.reached, shown.nodes[number]);
+    if (found) addFound(look, found, key);
+    const action = actionOf(drawn, group, stack);
+    if (action) look.action = action;
+    if (key === asked.second) [look.ring, look.note] = [OTHER, "to here"];
+    keep(key, look);
+  });
+  const lit = asked.reached && highlightedFrames(drawn, asked.reached);
+  for (const { key, group, stack } of picture.frames.slice(1)) {
+    const look: Draft = {};
+    const action = actionOf(drawn, group, stack);
+    if (action) look.action = action;
+    if (lit && !lit.has(key)) look.dim = true;
+    if (found?.has(key)) look.strong = true;
+    keep(key, look);
+  }
+  if (!asked.reached) return { boxes, edges: new Map() };
+  return { boxes, edges: highlightedEdges(drawn, asked.reached), otherEdges: "faint" };
+}
+
+/** What the button of a block among identical ones says: show all of them, or, at the first of all, only one. */
+function actionOf({ view: { groups, runs }, fold }: Drawn, group: number, stack: number): string {
+  if (stack > 1) return `show all ${stack}`;
+  const run = group > 0 ? groups.run[group] : -1;
+  return run >= 0 && fold.apart.includes(run) && runs[run].groups[0] === group ? "show once" : "";
+}
+
+/** Colors of values, each made once: thousands of boxes share a few hundred. */
+function shades(scale: ColorScale): (value: number) => string {
+  const made: string[] = [];
+  return (value) => {
+    const step = Math.round(position(scale, value) * SHADES);
+    return (made[step] ??= css(colorAt(scale.ramp, step / SHADES)));
+  };
+}
+
+function addSize(look: Draft, { measure, scale, values }: BoxMeasure, box: number): void {
+  const value = values[box];
+  if (value === null || value === undefined || !scale) return;
+  // A length is read as an amount, so what adds up is drawn in proportion.
+  const share = measure.total === "sum" ? Math.abs(value) / scale.high : position(scale, value);
+  look.size = Number.isFinite(share) ? Math.max(0, Math.min(1, share)) : 1;
+}
+
+function addReached(look: Draft, reached: NodeMask, nodes: readonly number[]): void {
+  let n = 0;
+  for (const node of nodes) n += reached[node];
+  if (n === 0) look.dim = true;
+  else if (n < nodes.length) {
+    look.badge = `${n.toLocaleString("en")} of ${nodes.length.toLocaleString("en")}`;
+    look.about = `${look.badge} inside are highlighted`;
+  }
+}
+
+function addFound(look: Draft, found: ReadonlyMap<string, number>, key: string): void {
+  const n = found.get(key);
+  if (n === undefined) return;
+  look.strong = true;
+  if (n > 1) {
+    look.badge = n.toLocaleString("en");
+    look.about = `${look.badge} matches inside`;
+  }
+}
+
+/** How many of the things found each box or frame holds. */
+export function counts({ view, picture, shown, stands }: Drawn, found: Found): Map<string, number> {
+  const out = new Map<string, number>();
+  const add = (key: string): void => void out.set(key, (out.get(key) ?? 0) + 1);
+  for (const node of found.nodes) if (shown.box[node] >= 0) add(picture.boxes[shown.box[node]].key);
+  const drawn = new Set([...picture.boxes, ...picture.frames].map(({ key }) => key));
+  for (const group of found.groups) {
+    const own = `g${stands.group(group)}`;
+    if (drawn.has(own)) add(own);
+    else {
+      const box = shown.box[view.groups.first[group]];
+      if (box >= 0) add(picture.boxes[box].key);
+    }
+  }
+  return out;
+}
+
+/** The keys of the frames around boxes that hold something reached. */
+function highlightedFrames({ picture: { boxes, frames }, shown }: Drawn, reached: NodeMask): Set<string> {
+  const lit = new Set<string>();
+  boxes.forEach(({ frame }, box) => {
+    if (!shown.nodes[box].some((node) => reached[node])) return;
+    for (let at = frame; at > 0; at = frames[at].parent) lit.add(frames[at].key);
+  });
+  return lit;
+}
+
+/** The edges between boxes along which something reached leads to something reached. */
+function highlightedEdges({ view, picture, shown }: Drawn, reached: NodeMask): Map<string, EdgeLook> {
+  const n = picture.boxes.length;
+  const pairs = new Set<number>();
+  view.edges.parent.forEach((parent, edge) => {
+    const child = view.edges.child[edge];
+    if (reached[parent] && reached[child]) pairs.add(shown.box[parent] * n + shown.box[child]);
+  });
+  const numbers = new Map(picture.boxes.map(({ key }, number) => [key, number]));
+  const out = new Map<string, EdgeLook>();
+  for (const { parent, child } of picture.edges) {
+    const upper = picture.boxes[parent];
+    const from = upper.stands_for.length ? upper.stands_for.map((key) => numbers.get(key) ?? -1) : [parent];
+    if (from.some((one) => pairs.has(one * n + child))) out.set(edgeKey(upper.key, picture.boxes[child].key), "strong");
+  }
+  return out;
+}
+
+/** What the pointer says of a box that is colored: the number behind the color. */
+export function describeValue(colored: BoxMeasure, box: number): string {
+  const { measure, values } = colored;
+  return `${measure.title} ${quantity(values[box] ?? null, measure.unit)}`;
+}

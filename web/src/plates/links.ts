@@ -1,8 +1,0 @@
-// Where texts in tables lead: whoever draws a page knows, the plates do not.
-
-import { createContext } from "preact";
-
-/** What to do when a text in a column is pressed; null where it leads nowhere. */
-export type Links = (text: string, column: string) => (() => void) | null;
-
-export const LinksContext = createContext<Links>(() => null);

@@ -1,0 +1,265 @@
+// Wrapper around one uPlot instance: lines, axes, cursor.
+
+import uPlot from "uplot";
+import { rounds, tickTexts } from "../../lib/charts/axes";
+import { isolatedPoints, stretches, type ChartData } from "../../lib/charts/chart-data";
+import { duration, short } from "../../lib/formatting";
+
+export interface ChartStyle {
+  /** By line, as a canvas takes it. */
+  readonly colors: readonly string[];
+  readonly dashes: readonly (readonly number[] | undefined)[];
+  readonly text: string;
+  readonly grid: string;
+  readonly bad: string;
+  readonly font: string;
+}
+
+export interface PlotInput {
+  readonly data: ChartData;
+  readonly style: ChartStyle;
+  readonly isSmooth: boolean;
+  /** Whether there are few enough points to distinguish dashes from gaps. */
+  readonly isSparse: boolean;
+  readonly xName: "step" | "seconds";
+  /** No axes: a strip. */
+  readonly isBare: boolean;
+}
+
+export interface PlotEvents {
+  /** The cursor is at an x, `left` pixels from the left; null when it has left. */
+  over(place: { x: number; left: number } | null): void;
+  zoom(low: number, high: number): void;
+  pick(x: number): void;
+  reset(): void;
+}
+
+/** A press that moved no farther than this is a click. */
+const CLICK = 4;
+/** Up to this many points, a line also shows its points. */
+const FEW = 24;
+/** How much of its line's color a band has. */
+const BAND = 0.2;
+
+export class Plot {
+  private readonly plot: uPlot;
+  private readonly mark = document.createElement("div");
+  private marked: number | null = null;
+  private pressed = NaN;
+  private later: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(host: HTMLElement, private shown: PlotInput, size: { width: number; height: number }, events: PlotEvents, private readonly isZoomed: () => boolean) {
+    this.plot = new uPlot({ ...size, ...this.options(events) }, this.data(), host);
+    this.mark.className = "curve-mark";
+    this.plot.over.append(this.mark);
+    this.listen(events);
+  }
+
+  /** Draw other numbers; as many lines as before. */
+  set(shown: PlotInput): void {
+    this.shown = shown;
+    this.plot.setData(this.data());
+    this.place();
+  }
+
+  resize(width: number, height: number): void {
+    this.plot.setSize({ width, height });
+    this.place();
+  }
+
+  /** Position of the line at the selected step. */
+  markAt(x: number | null): void {
+    this.marked = x;
+    this.place();
+  }
+
+  /** Put the cursor at an x, as the keys do; null takes it away. */
+  point(x: number | null): void {
+    this.plot.setCursor(x === null ? { left: -10, top: -10 } : { left: this.plot.valToPos(x, "x"), top: this.plot.over.clientHeight / 2 });
+  }
+
+  destroy(): void {
+    clearTimeout(this.later);
+    this.plot.destroy();
+  }
+
+  private place(): void {
+    const { low, high } = this.shown.data;
+    const isIn = this.marked !== null && this.marked >= low && this.marked <= high;
+    this.mark.hidden = !isIn;
+    // In percent: uPlot moves its axes a moment later.
+    if (isIn) this.mark.style.left = `${(100 * (this.marked! - low)) / (high - low)}%`;
+  }
+
+  private data(): uPlot.AlignedData {
+    const { data: sheet, isSmooth } = this.shown;
+    const faint = isSmooth ? sheet.raw : [];
+    return [sheet.xs, ...faint, ...sheet.drawn] as uPlot.AlignedData;
+  }
+
+  private options(events: PlotEvents): Omit<uPlot.Options, "width" | "height"> {
+    const { isSmooth, isBare, style: looks } = this.shown;
+    const n = looks.colors.length;
+    return {
+      legend: { show: false },
+      padding: isBare ? [4, 2, 4, 2] : [8, 16, 0, 0],
+      scales: {
+        x: { time: false, range: () => [this.shown.data.low, this.shown.data.high] },
+        y: { range: () => ends(this.shown.data) },
+      },
+      axes: isBare ? [{ show: false }, { show: false }] : [this.xAxis(), this.yAxis()],
+      cursor: {
+        y: false,
+        // What is a click is decided below: uPlot takes it for a drag where the hand trembles or an edge is near.
+        drag: { x: true, y: false, dist: CLICK + 1, setScale: false, click: () => undefined },
+        points: { size: 7, width: 1.5, stroke: (_, i) => this.color(i), fill: (_, i) => (isSmooth && i <= n ? "transparent" : this.color(i)) },
+        dataIdx: (plot, i, closest) => near(plot.data[i], closest),
+        bind: { dblclick: () => () => null },
+      },
+      series: [{}, ...(isSmooth ? looks.colors.map((_, i) => this.series(i + 1, true)) : []), ...looks.colors.map((_, i) => this.series(i + 1 + (isSmooth ? n : 0), false))],
+      hooks: {
+        setCursor: [(plot) => {
+          const { left = -1 } = plot.cursor;
+          events.over(left < 0 ? null : { x: plot.posToVal(left, "x"), left: left + plot.over.offsetLeft });
+        }],
+        setSelect: [(plot) => {
+          const { left, width } = plot.select;
+          if (width <= 0) return;
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          events.zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+        }],
+        drawAxes: [(plot) => this.drawBands(plot)],
+        draw: [(plot) => this.drawBroken(plot)],
+      },
+    };
+  }
+
+  private series(i: number, isFaint: boolean): uPlot.Series {
+    const dash = this.shown.style.dashes[(i - 1) % this.shown.style.colors.length];
+    // Dashes of a dense line are seen by nobody, and take longest to draw.
+    const isDashed = dash !== undefined && !isFaint && this.shown.isSparse;
+    return {
+      stroke: () => this.color(i), width: isFaint ? 1 : 1.75, alpha: isFaint ? 0.28 : dash && !isDashed ? 0.55 : 1,
+      dash: isDashed ? [...dash] : undefined, spanGaps: false,
+      points: {
+        show: !isFaint, size: 5, width: 0, fill: () => this.color(i),
+        filter: (plot) => (this.shown.data.drawn.every(isFew) ? null : isolatedPoints([...plot.data[i]])),
+      },
+    };
+  }
+
+  private color(i: number): string {
+    const { colors } = this.shown.style;
+    return colors[(i - 1) % colors.length] ?? "transparent";
+  }
+
+  private xAxis(): uPlot.Axis {
+    const font = (): string => this.shown.style.font;
+    const format = (value: number): string => (this.shown.xName === "seconds" ? duration(value) : short(value));
+    return {
+      size: 24, gap: 4, font: font(), stroke: () => this.shown.style.text, grid: { show: false }, ticks: { show: false },
+      splits: (plot) => xTicks(this.shown.data, this.shown.xName, Math.max(2, (plot.width - 70) / 75)),
+      values: (_, splits) => splits.map(format),
+    };
+  }
+
+  private yAxis(): uPlot.Axis {
+    return {
+      size: (_, values) => 14 + 6.7 * Math.max(3, ...(values ?? []).map((value) => String(value).length)),
+      gap: 6, font: this.shown.style.font, stroke: () => this.shown.style.text, ticks: { show: false },
+      grid: { stroke: () => this.shown.style.grid, width: 1 },
+      splits: () => this.ticks().map(this.shown.data.y.forward),
+      values: () => tickTexts(this.ticks()),
+    };
+  }
+
+  /** Where nothing is finite there is nothing to measure. */
+  private ticks(): readonly number[] {
+    const { data: sheet } = this.shown;
+    return sheet.isEmpty ? [] : sheet.y.ticks;
+  }
+
+  /** Below the lines, so that each stays to be seen on the band of another. */
+  private drawBands({ ctx, bbox, valToPos }: uPlot): void {
+    const { data: sheet, style: looks } = this.shown;
+    if (!sheet.bands.some((band) => band !== null)) return;
+    const at = (x: number, y: number): [number, number] => [valToPos(x, "x", true), valToPos(y, "y", true)];
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.globalAlpha = BAND;
+    sheet.bands.forEach((band, line) => {
+      if (!band) return;
+      ctx.fillStyle = ctx.strokeStyle = looks.colors[line];
+      ctx.lineWidth = 3 * devicePixelRatio;
+      for (const stretch of stretches(band.low, band.high)) {
+        ctx.beginPath();
+        stretch.forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.high[i]!)));
+        [...stretch].reverse().forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.low[i]!)));
+        // A point without neighbors has no breadth to be filled.
+        if (stretch.length > 1) ctx.fill();
+        else ctx.stroke();
+      }
+    });
+    ctx.restore();
+  }
+
+  /** Non-finite values are shown as ticks at the bottom. */
+  private drawBroken({ ctx, bbox, valToPos }: uPlot): void {
+    const { data: sheet, style: looks } = this.shown;
+    if (!sheet.broken.length) return;
+    ctx.save();
+    ctx.fillStyle = looks.bad;
+    const ratio = devicePixelRatio;
+    for (const x of sheet.broken) {
+      if (x < sheet.low || x > sheet.high) continue;
+      ctx.fillRect(valToPos(x, "x", true) - ratio, bbox.top + bbox.height - 6 * ratio, 2 * ratio, 6 * ratio);
+    }
+    ctx.restore();
+  }
+
+  private listen(events: PlotEvents): void {
+    const { over } = this.plot;
+    over.addEventListener("pointerenter", () => this.plot.syncRect(true));
+    over.addEventListener("pointerdown", (event) => { this.pressed = event.clientX; });
+    over.addEventListener("click", (event) => {
+      if (!(Math.abs(event.clientX - this.pressed) <= CLICK)) return;
+      const x = this.plot.posToVal(event.clientX - over.getBoundingClientRect().left, "x");
+      clearTimeout(this.later);
+      // The first half of a double click that resets the zoom goes nowhere.
+      if (this.isZoomed()) this.later = setTimeout(() => events.pick(x), 240);
+      else if (event.detail < 2) events.pick(x);
+    });
+    over.addEventListener("dblclick", () => {
+      clearTimeout(this.later);
+      events.reset();
+    });
+  }
+}
+
+function ends({ y }: ChartData): [number, number] {
+  return [y.forward(y.low), y.forward(y.high)];
+}
+
+/** Seconds are counted in minutes or hours where there are many of them. */
+function xTicks({ low, high }: ChartData, name: PlotInput["xName"], n: number): number[] {
+  const unit = name === "step" || high < 120 ? 1 : high < 7200 ? 60 : 3600;
+  const ticks = rounds(low / unit, high / unit, n).map((tick) => tick * unit);
+  return name === "step" ? ticks.filter((tick) => Number.isInteger(tick)) : ticks;
+}
+
+function isFew(column: ArrayLike<number | null | undefined>): boolean {
+  let n = 0;
+  for (let i = 0; i < column.length && n <= FEW; i++) if (column[i] !== null && column[i] !== undefined) n++;
+  return n <= FEW;
+}
+
+/** The place of the point of a column that is nearest to another place. */
+function near(column: ArrayLike<number | null | undefined>, place: number): number | null {
+  for (let far = 0; far < column.length; far++) {
+    for (const i of [place - far, place + far]) if (i >= 0 && i < column.length && column[i] != null) return i;
+    if (far > 400) break;
+  }
+  return null;
+}

@@ -1,0 +1,54 @@
+// Hooks for server queries: cached data at once, else the previous data until the response arrives.
+
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Query } from "./api";
+import type { Client } from "./client";
+
+export interface QueryResult<T> {
+  /** The answer, or that to the question before while this one is on its way. */
+  readonly value: T | undefined;
+  /** Whether `value` belongs to an earlier query. */
+  readonly isOld: boolean;
+  /** A sentence, if there is no answer. */
+  readonly error: string | null;
+}
+
+const NOTHING: QueryResult<never> = { value: undefined, isOld: false, error: null };
+
+/** Null queries for nothing. */
+export function useQuery<T>(client: Client, query: Query<T> | null): QueryResult<T> {
+  const last = useRef<T | undefined>(undefined);
+  const [asked] = useQueries(client, query ? [query] : []);
+  const { value = last.current, isOld, error } = asked ?? NOTHING;
+  last.current = asked && error === null ? value : undefined;
+  return { value: last.current, isOld, error };
+}
+
+/** Several at once, in their order. Here `value` is at most an older answer to the same question. */
+export function useQueries<T>(client: Client, queries: readonly Query<T>[]): readonly QueryResult<T>[] {
+  const [failed, setFailed] = useState<ReadonlyMap<string, string>>(new Map());
+  const [, setCame] = useState(0);
+  const wanted = queries.map((query) => `${client.version(query.run)} ${query.key}`);
+  const isMissing = (query: Query<T>, i: number): boolean => client.peek(query) === undefined && !failed.has(wanted[i]);
+  // Before the frame is painted: a frame later would be a frame lost.
+  useLayoutEffect(() => {
+    const stop = new AbortController();
+    queries.forEach((query, i) => {
+      if (!isMissing(query, i)) return;
+      client.load(query, stop.signal).then(
+        () => stop.signal.aborted || setCame((n) => n + 1),
+        (error: Error) => stop.signal.aborted || setFailed((before) => new Map(before).set(wanted[i], error.message)),
+      );
+    });
+    return () => stop.abort();
+  }, [client, wanted.join("\n")]);
+  // Ignore errors of queries that are no longer current.
+  useEffect(() => {
+    if ([...failed.keys()].some((key) => !wanted.includes(key))) setFailed(new Map([...failed].filter(([key]) => wanted.includes(key))));
+  }, [wanted.join("\n")]);
+  return queries.map((query, i) => {
+    const value = client.peek(query);
+    const error = value === undefined ? failed.get(wanted[i]) ?? null : null;
+    return { value: value ?? (error === null ? client.old(query) : undefined), isOld: value === undefined, error };
+  });
+}

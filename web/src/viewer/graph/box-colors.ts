@@ -1,0 +1,129 @@
+// Decorations of boxes for a statistic: a color strip or fill, and signs for anomalies.
+
+import type { Decorations, EdgeLook, Look } from "../../canvas";
+import { edgeKey } from "../../canvas";
+import type { Drawn } from "../../graph/decorate";
+import { colorAt, css, type ColorScale } from "../../lib/colors";
+import type { OutlierMark } from "../../lib/outlier-marks";
+import { foremost, positionOn, type Anomaly, type NodeValues } from "../../lib/node-colors";
+
+/** Not on any ramp, by day and by night. */
+export const ANOMALY_COLORS: Readonly<Record<Exclude<Anomaly, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };
+
+/** Steps of a ramp that nobody can tell apart. */
+const SHADES = 200;
+
+export interface NodeColoring {
+  readonly nodeValues: NodeValues;
+  readonly scale: ColorScale | null;
+  /** Whether colors fill the boxes, not only a strip. */
+  readonly isFilled: boolean;
+  /** What should leap to the eye, by node. */
+  readonly marks?: ReadonlyMap<number, OutlierMark>;
+  /** Filters the nodes of a box: those of the selected iteration, where it stands for several. */
+  chosen(nodes: readonly number[]): readonly number[];
+}
+
+type Draft = { -readonly [K in keyof Look]: Look[K] };
+
+/** Rings around what leaps to the eye; seen by day and by night. */
+const RINGS: Readonly<Record<OutlierMark["how"], string>> = { broken: ANOMALY_COLORS.nonfinite, above: "#d9304c", below: "#3f6fe0" };
+const NO_CELL = "rgba(128,134,145,0.25)";
+/** Maximum number of cells; with more blocks, several share one. */
+const CELLS = 48;
+
+/** The looks there are, with colors over them. */
+export function colorBoxes(base: Decorations, drawn: Drawn, coloring: NodeColoring): Decorations {
+  const { nodeValues, scale, isFilled, chosen, marks } = coloring;
+  const boxes = new Map(base.boxes);
+  const shades: string[] = [];
+  const placeOf = placesIn(drawn);
+  const colorOf = (nodes: readonly number[]): { color: string | null; anomaly: Anomaly } => {
+    const { node, anomaly } = foremost(nodeValues, nodes);
+    if (anomaly === "nonfinite" || anomaly === "zero") return { color: ANOMALY_COLORS[anomaly], anomaly };
+    const place = node < 0 || isBeyondScale(drawn, scale, node, nodeValues.values[node]) ? null : positionOn(scale, nodeValues.values[node]);
+    if (place === null || !scale) return { color: null, anomaly };
+    const step = Math.round(place * SHADES);
+    return { color: (shades[step] ??= css(colorAt(scale.ramp, step / SHADES))), anomaly };
+  };
+  drawn.picture.boxes.forEach(({ key, kind }, number) => {
+    if (kind === "standin") return;
+    const nodes = chosen(drawn.shown.nodes[number]);
+    const { color, anomaly } = colorOf(nodes);
+    const mark = first(nodes, marks);
+    if (color === null && !mark) return;
+    const look: Draft = { ...base.boxes.get(key) };
+    if (color !== null) look.strip = color;
+    if (anomaly === "nonfinite" || anomaly === "zero") {
+      look.badge ??= anomaly === "zero" ? "all 0" : "NaN";
+      look.about ??= anomaly === "zero" ? "all zeros" : "contains NaN or Inf";
+    }
+    if (mark && !look.ring) [look.ring, look.note] = [RINGS[mark.how], mark.text];
+    const cells = placeOf && inPlaces(nodes, placeOf);
+    if (cells) look.cells = cells.map((own) => colorOf(own).color ?? NO_CELL);
+    if (isFilled && color !== null) look.fill = color;
+    boxes.set(key, look);
+  });
+  return { ...base, boxes };
+}
+
+/** Whether a number is beyond the scale and does not count: one of an input or a target. */
+function isBeyondScale({ view }: Drawn, scale: ColorScale | null, node: number, value: number): boolean {
+  return scale !== null && isGiven(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
+}
+
+/** Whether a node is given by the user (input or target): token ids, for example, have no meaningful scale. */
+export function isGiven(kind: string): boolean {
+  return kind === "input" || kind === "target";
+}
+
+function first(nodes: readonly number[], marks: ReadonlyMap<number, OutlierMark> | undefined): OutlierMark | undefined {
+  if (!marks?.size) return undefined;
+  for (const node of nodes) if (marks.has(node)) return marks.get(node);
+  return undefined;
+}
+
+/** By node, its place among identical blocks that are drawn once, -1 for none; null where there are no such blocks. */
+function placesIn({ view: { groups, nodes, runs }, fold }: Drawn): ((node: number) => number) | null {
+  if (runs.length === fold.apart.length) return null;
+  const places = new Int32Array(groups.parent.length).fill(-1);
+  for (let group = 1; group < places.length; group++) {
+    const run = groups.run[group];
+    const around = places[groups.parent[group]];
+    places[group] = around >= 0 ? around : run >= 0 && !fold.apart.includes(run) ? groups.place[group] : -1;
+  }
+  return (node) => places[nodes.group[node]];
+}
+
+/** Nodes by the block they belong to; null where all are of one. */
+function inPlaces(nodes: readonly number[], placeOf: (node: number) => number): number[][] | null {
+  const last = nodes.reduce((most, node) => Math.max(most, placeOf(node)), -1);
+  if (last < 1) return null;
+  const cells = Array.from({ length: Math.min(CELLS, last + 1) }, (): number[] => []);
+  for (const node of nodes) {
+    const place = placeOf(node);
+    if (place >= 0) cells[Math.floor((place * cells.length) / (last + 1))].push(node);
+  }
+  return cells;
+}
+
+/** The looks of edges where those that carry no gradient are faint, and where there are too many, all are hidden. */
+export function withEdges(base: Decorations, drawn: Drawn, noGradient: ReadonlySet<number>, areHidden: boolean): Decorations {
+  if (areHidden) return base.otherEdges ? base : { ...base, otherEdges: "hidden" };
+  if (!noGradient.size) return base;
+  const { view, picture, shown } = drawn;
+  const n = picture.boxes.length;
+  const carrying = new Set<number>();
+  view.edges.parent.forEach((parent, edge) => {
+    if (!noGradient.has(edge)) carrying.add(shown.box[parent] * n + shown.box[view.edges.child[edge]]);
+  });
+  const numbers = new Map(picture.boxes.map(({ key }, number) => [key, number]));
+  const edges = new Map<string, EdgeLook>(base.edges);
+  for (const { parent, child } of picture.edges) {
+    const upper = picture.boxes[parent];
+    const from = upper.stands_for.length ? upper.stands_for.map((key) => numbers.get(key) ?? -1) : [parent];
+    const key = edgeKey(upper.key, picture.boxes[child].key);
+    if (!edges.has(key) && !from.some((one) => carrying.has(one * n + child))) edges.set(key, "faint");
+  }
+  return { ...base, edges };
+}

@@ -1,0 +1,177 @@
+// The Overview tab: all tensors of a step in one table, with value ranges on one axis.
+
+import type { RefObject } from "preact";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Menu, Segments } from "../../graph/controls";
+import { Icon } from "../../graph/icons";
+import { axisOf } from "../../lib/charts/symlog";
+import { rangeAt, type Range } from "../../lib/overview";
+import { quantityTitle } from "../../lib/quantity";
+import { aboutOf, isQuantile, selectableStatistics, statisticOf, titleOf } from "../../lib/statistics";
+import { anomalyAt, statisticAt, zAt, type Matrix } from "../../lib/node-colors";
+import { counted, exact, short } from "../../lib/formatting";
+import { FAR, type RowView, type RunView } from "../../lib/wire";
+import { matrixQuery } from "../data/api";
+import { choose, optionsOf, selectRow } from "../choice";
+import { Failure, Hint } from "../hint";
+import type { PanelProps } from "./props";
+import { AxisTitle, RangeBar } from "../charts/range-bar";
+import { useQuery } from "../data/use-query";
+import { VirtualTable, type Column, type Sorting } from "../virtual-table";
+import "../../style/overview.css";
+
+const DOTS: Readonly<Record<string, string>> = { input: "input", parameter: "parametric", buffer: "buffer", target: "target", loss: "loss" };
+
+export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
+  const { value: matrix, error } = useQuery(client, choice.step < 0 ? null : matrixQuery(run.item.id, choice.step));
+  const { ofs } = optionsOf(run);
+  const [role, query] = [state.kept.role ?? "", state.kept.find ?? ""];
+  const roles = useMemo(() => [...new Set(run.rows.map((row) => row.role))], [run.rows]);
+  // What was chosen for the page, not what there is of the selected tensor.
+  const asked = choose(run, { ...state, node: null }).of;
+  const here = state.kept.of === "all" ? "all" : asked;
+  const rows = useMemo(() => chosen(run, { role, query, of: here }), [run.rows, role, query, here, ofs]);
+  const recorded = useMemo(() => (matrix ? rows.filter((row) => anomalyAt(matrix, run.statistics, row) !== "none") : rows), [rows, matrix]);
+  const place = useRef<HTMLDivElement>(null);
+  const isTight = useTight(place);
+  const columns = useMemo(() => (matrix ? columnsOf(run, matrix, recorded, isTight) : []), [run, matrix, recorded, isTight]);
+  const byNumber = useMemo(() => new Map(run.rows.map((row) => [row.row, row])), [run.rows]);
+  const keep = (name: string, text: string): void => act({ do: "keep", name, text });
+  const select = (number: number): void => act(selectRow(byNumber.get(number)!, state));
+  if (choice.step < 0) return <Hint title="No steps recorded yet"><p>Tensors appear here after the first recorded step.</p></Hint>;
+  if (error !== null) return <Failure what="This step" error={error} />;
+  return (
+    <div class="overview" ref={place}>
+      <div class="overview-bar" role="toolbar" aria-label="Filters">
+        <label class="search">
+          <Icon name="search" />
+          <input type="text" placeholder="attn weight" aria-label="Search tensors" spellcheck={false} autocomplete="off" value={query}
+            onInput={(event) => keep("find", event.currentTarget.value)} />
+        </label>
+        {ofs.length > 1 && (
+          <Segments name="Quantities" value={here === "all"} onChoose={(is) => keep("of", is ? "all" : "")} choices={[
+            { value: false, text: quantityTitle(asked), title: "Only the quantity selected above" },
+            { value: true, text: "everything", title: "Values, gradients and updates in one table" },
+          ]} />
+        )}
+        <Menu name="Role" value={role} onChoose={(text) => keep("role", text)}
+          choices={[["", "all roles"], ...roles.map((name) => [name, name] as const)]} />
+        <span class="shown-count">{counted(recorded.length, "tensor")} at step {choice.step.toLocaleString("en")}</span>
+      </div>
+      <div class="overview-table">
+        <VirtualTable label={`Tensors at step ${choice.step}`} columns={columns} rows={recorded} version={matrix}
+          sorting={sortingOf(state.kept.sort)} onSort={(sorting) => keep("sort", sorting ? `${sorting.column} ${sorting.isDown ? "down" : "up"}` : "")}
+          selected={choice.row?.row ?? null} onSelect={select}
+          empty={rows.length ? "Not recorded at this step." : "No matches"} />
+      </div>
+    </div>
+  );
+}
+
+/** Less room than this, and columns come closer together. */
+const TIGHT = 640;
+
+function useTight(place: RefObject<HTMLElement | null>): boolean {
+  const [isTight, setTight] = useState(false);
+  useLayoutEffect(() => {
+    const element = place.current;
+    if (!element) return undefined;
+    const take = (): void => setTight(element.clientWidth > 0 && element.clientWidth < TIGHT);
+    const observer = new ResizeObserver(take);
+    observer.observe(element);
+    take();
+    return () => observer.disconnect();
+  }, [place.current]);
+  return isTight;
+}
+
+function sortingOf(text: string | undefined): Sorting | null {
+  const [, column, way] = /^(.+) (down|up)$/.exec(text ?? "") ?? [];
+  return column ? { column, isDown: way === "down" } : null;
+}
+
+/** The rows that fit: all words in any of its names. */
+function chosen(run: RunView, { role, query, of }: { role: string; query: string; of: string }): Int32Array {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const { ofs } = optionsOf(run);
+  return Int32Array.from(run.rows.filter((row) => {
+    if (!ofs.includes(row.of) || (of !== "all" && row.of !== of) || (role && row.role !== role)) return false;
+    const text = [row.site, row.node, row.part, row.of, ...row.names].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  }), (row) => row.row);
+}
+
+/** What stands beside a name in its column, in pixels. */
+const ROOM = 34;
+/** Of a letter in the column of names. */
+const LETTER = 7.25;
+
+function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: boolean): Column[] {
+  const { statistics } = run;
+  const byNumber = new Map(run.rows.map((row) => [row.row, row]));
+  const of = (number: number): RowView => byNumber.get(number)!;
+  const ranges = new Map([...rows].map((row) => [row, rangeAt(matrix, statistics, row)]));
+  const names = selectableStatistics(statistics).filter((name) => !isQuantile(name) && name !== "count");
+  const hasPasses = run.rows.some((row) => row.pass_ > 1);
+  const hasIterations = run.rows.some((row) => row.iteration > 0);
+  const longest = rows.reduce((most, row) => Math.max(most, label(of(row)).length), 0);
+  const width = Math.max(110, Math.min(isTight ? 170 : 290, Math.ceil(longest * LETTER) + ROOM));
+  return [
+    {
+      name: "tensor", title: "Tensor", width, text: (row) => label(of(row)), by: (row) => label(of(row)), mark: () => "name",
+      draw: (row) => <><i class={`dot kind-${DOTS[of(row).role] ?? "plain"}`} title={of(row).role} />{lastCharacters(label(of(row)), Math.floor((width - ROOM) / LETTER))}</>,
+    },
+    ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => quantityTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
+    ...(hasIterations ? [{
+      name: "iteration", title: "Iter.", plain: "iteration", width: 52, isNumber: true, text: (row: number) => `${of(row).iteration || ""}`, by: (row: number) => of(row).iteration,
+    }] : []),
+    ...(hasPasses ? [{
+      name: "pass", title: "Pass", plain: "pass", width: 52, isNumber: true, text: (row: number) => `${of(row).n_passes > 1 ? of(row).pass_ : ""}`, by: (row: number) => of(row).pass_,
+    }] : []),
+    rangeColumn(ranges, rows, isTight),
+    ...names.map((name) => numberColumn(name, matrix, statistics)),
+  ];
+}
+
+function label({ site, part, node }: RowView): string {
+  return part && node ? `${node} · ${part}` : site;
+}
+
+/** The end of a name says most. */
+function lastCharacters(name: string, most: number): string {
+  return name.length > most ? `…${name.slice(name.length - most + 1)}` : name;
+}
+
+function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array, isTight: boolean): Column {
+  const axis = axisOf([...rows].flatMap((row) => Object.values(ranges.get(row)!)));
+  const at = (row: number): Range => ranges.get(row)!;
+  const most = ({ min, max }: Range): number => (Number.isNaN(max) ? NaN : Math.max(Math.abs(min), Math.abs(max)));
+  return {
+    name: "range", plain: "range", title: () => <AxisTitle axis={axis} gap={isTight ? 0.22 : 0.15} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by largest magnitude.",
+    text: (row) => [at(row).min, at(row).low, at(row).middle, at(row).high, at(row).max].map((value) => exact(value)).join(" "),
+    by: (row) => most(at(row)), draw: (row) => <RangeBar axis={axis} range={at(row)} />, least: isTight ? 150 : 220, mark: () => "range",
+  };
+}
+
+function numberColumn(name: string, matrix: Matrix, statistics: readonly string[]): Column {
+  const column = statistics.indexOf(name);
+  const { unit, is_fault: isFault } = statisticOf(name);
+  // Zeros say something beside the number of elements.
+  const isShare = unit === "elements" && !isFault && statistics.includes("count");
+  const count = statistics.indexOf("count");
+  const at = (row: number): number => statisticAt(matrix, row, column) / (isShare ? statisticAt(matrix, row, count) : 1);
+  const isBroken = (row: number): boolean => anomalyAt(matrix, statistics, row) === "nonfinite";
+  const cellText = (row: number, write: (value: number) => string): string =>
+    (Number.isNaN(at(row)) ? (isBroken(row) ? "NaN" : "–") : isShare ? `${write(100 * at(row))} %` : write(at(row)));
+  return {
+    name, title: titleOf(name), plain: name, about: aboutOf(name), width: Math.max(80, titleOf(name).length * 7 + 22), isNumber: true, by: at,
+    text: (row) => cellText(row, exact), draw: (row) => cellText(row, short),
+    mark: (row) => {
+      const value = at(row);
+      if (isFault) return value > 0 ? "bad" : "quiet";
+      if (!Number.isFinite(value)) return Number.isNaN(value) && !isBroken(row) ? "quiet" : "bad";
+      if (isShare) return value >= 0.9 ? "warn" : "";
+      return Math.abs(zAt(matrix, row, name)) >= FAR ? "warn" : "";
+    },
+  };
+}
