@@ -204,7 +204,7 @@ def test_a_pattern_leaves_out_what_cannot_be_counted() -> None:
         lesions = cutaway.studies.lesion(model, lambda: model(x), at="*", each="unit")
     assert set(lesions.sites) == {"first", "rows", "head"}
     assert set(lesions.left_out) == {"pick"}
-    with pytest.warns(UserWarning, match=r"1 site that the pattern covers have no units that are known"):
+    with pytest.warns(UserWarning, match=r"left out 1 matching site"):
         ranking = cutaway.neurons.attribute(model, x, at=["f*", "pi*"], target=0)
     assert {name.rpartition("#")[0] for name in ranking.names} == {"first"}
     assert set(ranking.about["left_out"]) == {"pick"}

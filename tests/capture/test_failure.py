@@ -17,7 +17,7 @@ import cutaway
 from cutaway.core.errors import DamagedError
 from cutaway.graph.tables import FailedOp
 from cutaway.store.traces.encode import structure_of
-from cutaway.store.traces.trace_file import unpacked
+from cutaway.store.traces.trace_file import decode_trace
 from cutaway.store.traces.values import ValueWriter
 
 
@@ -138,7 +138,7 @@ def written_and_read(change: dict[str, Any]) -> cutaway.Trace:
     trace = failed(save=None)
     structure = structure_of(trace)
     ValueWriter(lambda *_: None).write(trace, structure.columns)
-    return unpacked({**structure.document, **change}, structure.arrays(), {}, "")
+    return decode_trace({**structure.document, **change}, structure.arrays(), {}, "")
 
 
 @pytest.mark.parametrize(

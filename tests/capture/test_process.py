@@ -274,7 +274,7 @@ def test_compiled_models_are_traced_through_their_eager_source() -> None:
     x = torch.ones(2, 4)
     trace = cutaway.trace(compiled, x)
     assert trace.is_compiled
-    assert "eager source" in repr(trace)
+    assert "traced as eager code" in repr(trace)
     assert [op.site for op in trace] == ["0/linear", "1/relu", "2/linear"]
     assert same(trace.returned, model(x))
     counter = torch._dynamo.testing.CompileCounter()

@@ -279,7 +279,7 @@ def test_wrong_arguments_are_told() -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "bool", "bfloat16", "float64"])
 def test_values_are_kept_in_float32_or_float16_also_in_memory(dtype: Any) -> None:
-    with pytest.raises(InputError, match=f"kept as 'float32' or 'float16', not '{dtype}'"):
+    with pytest.raises(InputError, match=f"must be 'float32' or 'float16', got '{dtype}'"):
         collect(nn.Linear(2, 2), torch.randn(3, 2), at=".", dtype=dtype)
 
 

@@ -59,7 +59,7 @@ def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:
     few = ("--sentences", "90", "--most", "10", "--random", "1")
     text = ran("neurons.py", tmp_path, *few, "--page", "page.html", "--report", "report.html")
     assert "90 sentences" in text
-    assert "Comparison of 6 rankings by their 50 best units" in text
+    assert "Comparison of 6 rankings by their top 50 units" in text
     assert text.count("Top words of encoder.layer.") == 3
     assert "Ablation of BertModel by average_precision: up to 10 units to mean, 1 random" in text
     assert "likeness of sentences: 1 with all units" in text

@@ -618,7 +618,7 @@ def test_the_update_ratio_is_that_of_the_norms(tmp_path: Path) -> None:
     ratio = weight.update_ratio()
     assert ratio.steps.tolist() == [0, 1, 2, 3]
     assert np.allclose(ratio.values, weight.update.stats("norm") / weight.stats("norm"))
-    with pytest.raises(SiteError, match="no 'update' was recorded"):
+    with pytest.raises(SiteError, match="has no 'update'"):
         run["0"].update_ratio()
 
 

@@ -321,7 +321,7 @@ def test_text_without_a_tokenizer_is_said() -> None:
         ({"target": lambda output, batch: output}, "return one float per sample"),
         ({"target": lambda output, batch: torch.zeros(4)}, "no gradient with respect to"),
         ({"at": "1#99"}, "has 8 units"),
-        ({"at": []}, "give a site"),
+        ({"at": []}, "pass a site"),
         ({"data": "text"}, "pass a tensor of samples"),
         ({"data": []}, "is empty"),
         ({"speed": 3}, "unexpected option 'speed'"),

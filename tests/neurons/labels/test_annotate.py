@@ -164,12 +164,12 @@ def test_filtering_leaves_out_what_was_named_and_nothing_else() -> None:
 
 
 def test_special_tokens_are_left_out_unless_they_are_wanted(tmp_path: Any) -> None:
-    from cutaway.store.activations.in_memory import source_of
+    from cutaway.store.activations.in_memory import memory_source
     from cutaway.store.activations.sources import MemorySource
     from cutaway.store.activations.unit_selection import Units
     from cutaway.store.activations.writer import Rows
 
-    base = source_of(np.zeros((3, 1)), ["[CLS]", "a", "b"], [0, 0, 0])
+    base = memory_source(np.zeros((3, 1)), ["[CLS]", "a", "b"], [0, 0, 0])
     rows = Rows.of([0, 0, 0], word=[-1, 0, 1])
     source = MemorySource(base.sites, base.arrays, rows, base.all_words, base.about)
     acts = Activations(source, Units.all(source.sites))

@@ -266,9 +266,9 @@ def test_a_trace_is_read_and_answers_everything_without_torch(steps: Trace, tmp_
 
 def test_what_needs_the_model_says_so(steps: Trace, tmp_path: Path) -> None:
     found = again(steps, tmp_path)
-    with pytest.raises(CannotValidateError, match="was read from"):
+    with pytest.raises(CannotValidateError, match="was loaded from"):
         found.validate()
-    with pytest.raises(CannotReplayError, match="was read from"):
+    with pytest.raises(CannotReplayError, match="was loaded from"):
         found.replay("relu_1", 0)
     with pytest.raises(NotSavedError, match="retained"):
         found.retained()

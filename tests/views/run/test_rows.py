@@ -163,7 +163,7 @@ def test_history_goes_around_what_is_damaged(tmp_path: Path) -> None:
     found = RunRows(cutaway.load(path)).history(1, 19)
     assert np.flatnonzero(np.isnan(found).all(axis=1)).tolist() == [7]
     np.testing.assert_array_equal(np.delete(found, 7, axis=0), np.delete(np.array(matrices)[:19, 1], 7, axis=0))
-    with pytest.warns(RuntimeWarning, match="not what was written"):
+    with pytest.warns(RuntimeWarning, match="wrong checksum"):
         writer.close()
 
 

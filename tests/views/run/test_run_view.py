@@ -17,7 +17,7 @@ from tests.views.recordings import trained, written
 import cutaway
 from cutaway.layout.graph_view import plain
 from cutaway.store.format.records import Row
-from cutaway.store.reading.segment_reader import Segments
+from cutaway.store.reading.segment_reader import SegmentReader
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Writer
 from cutaway.views.run.rows import RunRows
@@ -65,7 +65,7 @@ def test_neither_statistics_nor_values_are_read(run: Run, monkeypatch: pytest.Mo
         raise AssertionError("it was read")
 
     for name in ("raw", "matrix", "curve", "rows"):
-        monkeypatch.setattr(Segments, name, refuse)
+        monkeypatch.setattr(SegmentReader, name, refuse)
     view = run_view(RunRows(cutaway.load(run.path)))
     assert len(view.steps) == len(run)
 

@@ -127,7 +127,8 @@ def test_peculiar_tensors_give_a_picture_or_a_reason() -> None:
     assert "uninitialized" in checked(value_picture(torch.nn.parameter.UninitializedParameter())).text
     freed = torch.ones(1000)
     freed.untyped_storage().resize_(0)
-    assert "freed" in checked(value_picture(freed)).text
+    text = checked(value_picture(freed)).text  # first: pytest would print the freed tensor, and crash
+    assert "freed" in text
     conjugate = torch.tensor([3 + 4j, 0j]).conj()
     assert statistics(conjugate)["max"] == 5
     assert "3-4j" in value_picture(conjugate).text

@@ -68,7 +68,7 @@ def _check_storage(tensor: Tensor) -> None:
         reach = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     last = (tensor.storage_offset() + reach) * tensor.element_size()
     if tensor.untyped_storage().nbytes() < last:
-        raise InputError(f"{_describe(tensor)} has no memory any more: read it while the model uses it.")
+        raise InputError(f"the memory of {_describe(tensor)} was freed: read it while the model uses it.")
 
 
 def _check(tensor: Tensor) -> None:

@@ -120,7 +120,7 @@ def attribute(
         about["left_out"] = dict(left_out)
         site, why = next(iter(left_out.items()))
         warnings.warn(
-            f"cutaway: left out {plural(len(left_out), 'site')} that match the pattern: their units are unknown, see "
+            f"cutaway: left out {plural(len(left_out), 'matching site')} with unknown units, see "
             f"ranking.about['left_out']. {site!r}: {why}",
             UserWarning,
             stacklevel=2,

@@ -86,7 +86,7 @@ def test_a_ranking_says_what_it_is_in_a_line_and_how_it_was_made_at_the_end(rank
     page = ranking_page(ranking)
     assert page.title == "Units ranked by probeless"
     assert page.about == "6 units · 2 labels: x, y · 1 dead (constant), ranked last"
-    assert page.sections[-1].title == "How it was made"
+    assert page.sections[-1].title == "Provenance"
     (table,) = page.sections[-1].plates
     assert isinstance(table, Table)
     assert table.rows == (("standardized", "yes"), ("l1", "0.125")), "only what is simple is told"
