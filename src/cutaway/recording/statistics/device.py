@@ -92,6 +92,9 @@ class DeviceStatistics:
         self._blocks: list[ResultBlock] = []
         self._arrays: list[Tensor] = []
         self._streams: set[int] = set()
+        self._open: dict[int, ResultBlock] = {}
+        """CUDA stream → the block with room. A block is filled with zeros on the stream that first uses it, so kernels
+        of another stream could run before the zeros and lose their results."""
 
     def add(self, number: int, tensor: Tensor, batch_dim: int | None = None) -> None:
         """Queue the moments, samples and batch_std of a plain tensor."""
@@ -101,11 +104,10 @@ class DeviceStatistics:
         share, n_programs = self._launch(values, batch) if self._kernels is not None else (0, 0)
         if not n_programs:
             share, n_programs = self._compute_with_torch(values, batch)
-        block = self._blocks[-1]
+        block = self._open[self._note_stream()]
         entry = TensorEntry(number, values.numel(), ordered.repeats, share, n_programs, has_batch=batch[0] > 1)
         block.entries.append(entry)
         block.n_partials += n_programs
-        self._note_stream()
 
     def add_many(self, numbers: list[int], tensors: list[Tensor]) -> None:
         """Queue the moments and samples of many tensors with one launch per dtype. The tensors must not change."""
@@ -140,7 +142,7 @@ class DeviceStatistics:
         except Exception as error:
             self._disable_triton(error)
             return False
-        self._blocks.insert(0, block)  # first, because the last block may still have room
+        self._blocks.append(block)
         return True
 
     def _table(self, chosen: list[tuple[int, Tensor]]) -> tuple[ResultBlock, NDArray[np.int64]]:
@@ -195,9 +197,12 @@ class DeviceStatistics:
     # queueing
 
     def _block(self, n_programs: int) -> ResultBlock:
-        if not self._blocks or not self._blocks[-1].has_room(n_programs):
-            self._blocks.append(self._new_block(MOST_PARTIALS, MOST_TENSORS))
-        return self._blocks[-1]
+        stream = self._note_stream()
+        block = self._open.get(stream)
+        if block is None or not block.has_room(n_programs):
+            block = self._open[stream] = self._new_block(MOST_PARTIALS, MOST_TENSORS)
+            self._blocks.append(block)
+        return block
 
     def _new_block(self, n_partials: int, n_rows: int) -> ResultBlock:
         with torch.inference_mode(False):  # inference tensors cannot be written to outside of inference mode
@@ -261,9 +266,11 @@ class DeviceStatistics:
         row[n:] = torch.nan
         return n, 1
 
-    def _note_stream(self) -> None:
-        if self._device.type == "cuda":
-            self._streams.add(torch._C._cuda_getCurrentRawStream(self._device.index))
+    def _note_stream(self) -> int:
+        """The current stream, which `fetch` waits for; 0 on devices without streams."""
+        stream = torch._C._cuda_getCurrentRawStream(self._device.index) if self._device.type == "cuda" else 0
+        self._streams.add(stream)
+        return stream
 
     # copy to the host
 
