@@ -114,7 +114,8 @@ function go(running: CommandContext, command: "earlier" | "later"): void {
 function describeSteps({ steps, logged }: RunView): string {
   const last = Math.max(steps.at(-1) ?? 0, logged[1] ?? 0);
   if (!steps.length) return "none recorded yet";
-  return last ? `${steps.length.toLocaleString("en")} recorded of ${last.toLocaleString("en")}` : counted(steps.length, "recorded", "recorded");
+  const recorded = `${steps.length.toLocaleString("en")} recorded`;
+  return last ? `${recorded}, newest step ${last.toLocaleString("en")}` : recorded;
 }
 
 /** A few side by side, many in a menu. What the selected tensor does not have is faint, and can be chosen for others. */
