@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway import Op, Trace
-from cutaway.core.errors import AmbiguousSiteError, OpenTraceError, SiteError, SiteSyntaxError
+from cutaway.core.errors import AmbiguousSiteError, OpenTraceError, SiteError, SiteSyntaxError, UnitError
 from cutaway.core.sites import Site
 
 
@@ -296,7 +296,7 @@ def test_a_unit_is_a_channel_after_a_convolution(trace: Trace) -> None:
 
 
 def test_a_unit_that_is_not_there_is_refused_with_those_that_are(trace: Trace) -> None:
-    with pytest.raises(SiteError, match=r"'conv#3' asks for unit 3, and 'conv/conv2d' has 3 units: #0 to #2"):
+    with pytest.raises(UnitError, match=r"unit 3 is out of range: 'conv/conv2d' has 3 units, #0 to #2"):
         trace["conv#3"]
 
 

@@ -347,7 +347,7 @@ def test_units_that_cannot_be_counted_are_an_error() -> None:
         )
     with pytest.raises(UnitError, match="'0' has no known unit dimension"):
         studies.lesion(model, lambda: model(torch.ones(())), at="0", each="unit")
-    with pytest.raises(InputError, match="unit 9 of '1' does not exist: it has 6 units"):
+    with pytest.raises(UnitError, match="unit 9 is out of range: '1' has 6 units"):
         studies.lesion(other := mlp(), lambda: other(X), at="1#9", each="unit")
     with pytest.raises(InputError, match='set each="unit"'):
         studies.lesion(other, lambda: other(X), at="1#2")

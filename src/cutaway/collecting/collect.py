@@ -125,10 +125,10 @@ def collect(
         settings = CollectionSettings(options.get("dtype", "float32"), job.aggregate, description)
         acts = collect_in_memory(sweep, settings) if path is None else collect_to_disk(sweep, settings, path)
     if sweep.left_out:
-        name, why = next(iter(sweep.left_out.items()))
+        why = next(iter(sweep.left_out.values()))
         n = plural(len(sweep.left_out), "site")
         warnings.warn(
-            f"cutaway: {n} matched by the pattern cannot be collected, see acts.left_out. {name!r}: {why}",
+            f"cutaway: {n} matched by the pattern cannot be collected, see acts.left_out. {why}",
             UserWarning,
             stacklevel=2,
         )

@@ -28,7 +28,7 @@ def find(trace: Trace, key: str) -> Op:
     ops = match(trace, key)
     op = ops[0] if len(ops) == 1 else _as_passes(trace, key, ops)
     if op is not None:
-        return _with_unit(op, key)
+        return _with_unit(op)
     if ops:
         raise AmbiguousSiteError(
             f"{key!r} fits {len(ops)} tensors of this trace of {trace.model_name}: {_choices(trace, key, ops)}. "
@@ -317,15 +317,13 @@ def _by_kind(by_name: dict[str, list[int]]) -> dict[str, list[int]]:
     return {kind: sorted(nodes) for kind, nodes in found.items()}
 
 
-def _with_unit(op: Op, key: str) -> Op:
+def _with_unit(op: Op) -> Op:
     """The op, after checking that it has the requested unit."""
     if op.unit is None:
         return op
     whole = Op(op.trace, op.node).site
-    n_units = op.unit_layout.check(whole).n_units
-    if op.unit < n_units:
-        return op
-    raise SiteError(f"{key!r} asks for unit {op.unit}, and {whole!r} has {n_units} units: #0 to #{n_units - 1}.")
+    op.unit_layout.check(whole).check_unit(op.unit, whole)
+    return op
 
 
 def _unambiguous_name(trace: Trace, key: str, op: Op) -> str:

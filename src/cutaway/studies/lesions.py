@@ -159,10 +159,8 @@ def _lesions_of(reached: ReachedSite, each: Each, n_heads: int | None, model: nn
     if each == "head":
         yield from _heads(reached, n_heads or _heads_around(reached, model))
     elif each == "unit":
-        n = reached.n_units
-        for unit in reached.chosen if reached.chosen is not None else range(n):
-            if unit >= n:
-                raise InputError(f"unit {unit} of {site!r} does not exist: it has {n} units.")
+        for unit in reached.chosen if reached.chosen is not None else range(reached.n_units):
+            reached.layout.check_unit(unit, site)
             yield _Lesion(reached, name_of(site, unit, each), unit)
     elif reached.chosen is not None:
         raise InputError(f'{site}#{reached.chosen[0]} is a unit: set each="unit", or drop the unit.')

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import cutaway
-from cutaway.core.errors import EditError, InputError, SiteError
+from cutaway.core.errors import EditError, InputError, SiteError, UnitError
 from cutaway.core.pytree import leaves, replace
 
 
@@ -771,7 +771,6 @@ def test_a_number_that_a_dtype_cannot_hold_is_told() -> None:
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"units": 6}, "has 6 units, 0 to 5"),
         ({"heads": 1}, "n_heads="),
         ({"heads": 1, "n_heads": 4}, "do not divide"),
     ],
@@ -780,6 +779,13 @@ def test_a_part_that_is_not_there_is_told(part: Any, said: str) -> None:
     model = net()
     with pytest.raises(EditError, match=said), cutaway.edit(model, at="1", to=0, **part):
         model(X)
+
+
+def test_a_unit_that_is_not_there_is_told() -> None:
+    model = net()
+    with pytest.raises(UnitError, match="unit 6 is out of range: the value has 6 units, #0 to #5"):
+        with cutaway.edit(model, at="1", to=0, units=6):
+            model(X)
 
 
 # the zoo

@@ -258,7 +258,7 @@ def test_scalars_notes_and_documents(run: Run) -> None:
 
 def test_it_shows_itself(run: Run) -> None:
     live = ", live" if run.is_live else ""
-    assert repr(run) == f"<Run base: 20 recorded steps 0–95, kinds 'long', 'short', 4 tensors, 1 scalars{live}>"
+    assert repr(run) == f"<Run base: 20 recorded steps 0–95, kinds 'long', 'short', 4 tensors, 1 scalar{live}>"
     assert repr(run["encoder.0"].grad.where(kind="long")) == "<Series encoder.0 grad: 5 steps of kind 'long'>"
 
 

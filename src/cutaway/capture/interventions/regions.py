@@ -184,9 +184,7 @@ class _Axes:
         flat = torch.zeros(n, dtype=torch.bool, device=self.value.device)
         outside = [unit for unit in units if not -n <= unit < n]
         if outside:
-            raise EditError(
-                f"unit {outside[0]} is out of range: a value of {_shape_text(self.value)} has {n} units, 0 to {n - 1}."
-            )
+            layout.check_unit(outside[0])
         flat[list(units)] = True
         self._mask = self._mask & layout.along_units(flat)
 

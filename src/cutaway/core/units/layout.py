@@ -197,6 +197,7 @@ class UnitLayout:
         return tuple(reversed(place))
 
     def check_unit(self, k: int, what: str = "") -> None:
+        """Raises `UnitError` if there is no unit `k`; `what` names the value in the message."""
         n = self.n_units
         if not 0 <= k < n:
             name = repr(what) if what else "the value"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError
 from cutaway.core.sites import Site, split_pass
-from cutaway.core.formatting import listed, nearest
+from cutaway.core.formatting import listed, nearest, plural
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
@@ -339,8 +339,9 @@ class Run:
             return f"<Run {self.name}: no recorded steps>"
         kinds = f", kinds {', '.join(map(repr, self.kinds))}" if len(self.kinds) > 1 else ""
         live = ", live" if self.is_live else ""
-        n = f"{len(self):,} recorded steps {self.steps[0]}–{self.steps[-1]}"
-        return f"<Run {self.name}: {n}{kinds}, {len(self.sites):,} tensors, {len(self.scalars):,} scalars{live}>"
+        steps = f"{self.steps[0]}–{self.steps[-1]}" if len(self) > 1 else str(self.steps[0])
+        n = f"{plural(len(self), 'recorded step')} {steps}"
+        return f"<Run {self.name}: {n}{kinds}, {plural(len(self.sites), 'tensor')}, {plural(len(self.scalars), 'scalar')}{live}>"
 
     # For other modules of this package
 

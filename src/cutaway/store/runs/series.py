@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import DamagedError, SiteError
+from cutaway.core.formatting import plural
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.format.passes import PASS_DTYPE, Pass, PassKey, is_selected, pass_name
 from cutaway.store.format.records import GRAD, UPDATE, VALUE, Row, Schema
@@ -404,4 +405,4 @@ class Series:
         kind = "" if self.kind is None else f" of kind {self.kind!r}"
         where = "" if self.iteration is None else f", iteration {self.iteration}"
         several = f", up to {self.n_passes} passes each" if self.n_passes > 1 else ""
-        return f"<Series {pass_name(self.site, self.pass_)}{of}{where}: {len(self.steps):,} steps{kind}{several}>"
+        return f"<Series {pass_name(self.site, self.pass_)}{of}{where}: {plural(len(self.steps), 'step')}{kind}{several}>"
