@@ -29,6 +29,16 @@ def listed(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(all_names[:most]) + more
 
 
+def numbered(noun: str, numbers: Iterable[int], most: int = 5) -> str:
+    """Things by their numbers.
+
+    >>> numbered("row", [3]), numbered("row", range(7))
+    ('row 3', 'rows 0, 1, 2, 3, 4 and 2 more')
+    """
+    texts = [str(int(number)) for number in numbers]
+    return f"{noun}{'s' if len(texts) > 1 else ''} {listed(texts, most)}"
+
+
 def short(text: str, most: int = 44) -> str:
     """Shortens a text in the middle: in an address, both ends matter.
 

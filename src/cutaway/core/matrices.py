@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import numbered
 
 Array = NDArray[Any]
 BLOCK_BYTES = 2**25
@@ -22,7 +22,6 @@ BLOCK_BYTES = 2**25
 COLUMN_BYTES = 2**28
 """Size of a block of whole columns."""
 _MAX_ROWS = 8192
-_MAX_NAMED = 5
 
 
 class Source(Protocol):
@@ -176,15 +175,11 @@ def check_finite(values: Array, first_row: int, units: NDArray[np.int64] | None 
         return
     bad = ~np.isfinite(values)
     rows, columns = np.flatnonzero(bad.any(axis=1)) + first_row, np.flatnonzero(bad.any(axis=0))
-    named = _numbered("row", rows), _numbered("unit", columns if units is None else units[columns])
+    named = numbered("row", rows), numbered("unit", columns if units is None else units[columns])
     raise InputError(
         f"activations contain NaN or infinite values: in {named[0]}, in {named[1]} (of those read so far). Remove "
         "these rows from activations and labels, or collect in float32 if float16 overflowed."
     )
-
-
-def _numbered(noun: str, indices: NDArray[np.int64]) -> str:
-    return f"{noun}{'s' if len(indices) > 1 else ''} {listed(map(str, indices.tolist()), _MAX_NAMED)}"
 
 
 def _numpy(given: Any) -> Array:

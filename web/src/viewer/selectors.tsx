@@ -111,10 +111,10 @@ function go(running: CommandContext, command: "earlier" | "later"): void {
 }
 
 function describeSteps({ steps, logged }: RunView): string {
-  const last = Math.max(steps.at(-1) ?? 0, logged[1] ?? 0);
   if (!steps.length) return "none recorded yet";
   const recorded = `${steps.length.toLocaleString("en")} recorded`;
-  return last ? `${recorded}, newest step ${last.toLocaleString("en")}` : recorded;
+  const lastLogged = logged[1] ?? 0;
+  return lastLogged > (steps.at(-1) ?? 0) ? `${recorded}, logged to step ${lastLogged.toLocaleString("en")}` : recorded;
 }
 
 /** A few side by side, many in a menu. What the selected tensor does not have is faint, and can be chosen for others. */

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import listed, numbered
 
 Kind = Literal["classes", "multilabel", "numbers"]
 _MOST_NAMED: Final = 5
@@ -88,14 +88,6 @@ def _sorted(labels: list[Any]) -> list[Any]:
         return sorted(labels, key=str)
 
 
-def row_list(rows: Sequence[int] | NDArray[Any]) -> str:
-    """
-    >>> row_list([3]), row_list(range(7))
-    ('row 3', 'rows 0, 1, 2, 3, 4 and 2 more')
-    """
-    return f"row{'s' if len(rows) > 1 else ''} {listed((str(int(row)) for row in rows), _MOST_NAMED)}"
-
-
 # what they are
 
 
@@ -148,7 +140,7 @@ def _kind(values: Any) -> Kind:
     if 0 < n_several < len(values):
         single = next(row for row, value in enumerate(values) if not _is_collection(value))
         raise InputError(
-            f"some rows have several labels, but {row_list([single])} is {values[single]!r}: pass a set for every row."
+            f"some rows have several labels, but {numbered('row', [single])} is {values[single]!r}: pass a set for every row."
         )
     return "multilabel" if n_several else "classes"
 
@@ -176,7 +168,7 @@ def _check_missing(values: Any) -> None:
         missing = np.flatnonzero([_is_missing(value) for value in values])
     if len(missing):
         raise InputError(
-            f"{len(missing):,} of {len(values):,} labels are missing or not finite: {row_list(missing)}. Drop these "
+            f"{len(missing):,} of {len(values):,} labels are missing or not finite: {numbered('row', missing)}. Drop these "
             "rows with neurons.filter(acts, labels)."
         )
 

@@ -12,11 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from cutaway.core.errors import FitError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import numbered
 from cutaway.core.matrices import Matrix, as_matrix
 
 Array = NDArray[Any]
-_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +116,7 @@ def codes_of(y: Any, labels: Array, matrix: Matrix) -> NDArray[np.int64]:
     if (codes < 0).any():
         rows = np.flatnonzero(codes < 0)
         raise FitError(
-            f"the probe was not fitted to the label {values.tolist()[rows[0]]!r} in {_rows(rows)}. Fitted classes: "
+            f"the probe was not fitted to the label {values.tolist()[rows[0]]!r} in {numbered('row', rows)}. Fitted classes: "
             f"{', '.join(map(repr, labels.tolist()))}."
         )
     return codes
@@ -167,8 +166,4 @@ def _refuse_missing(values: Array) -> None:
     else:
         return
     if len(rows):
-        raise FitError(f"Input y contains NaN, infinity or None: {_rows(rows)}. Drop these rows.")
-
-
-def _rows(rows: NDArray[np.int64]) -> str:
-    return f"row{'s' if len(rows) > 1 else ''} {listed(map(str, rows.tolist()), _MOST_NAMED)}"
+        raise FitError(f"Input y contains NaN, infinity or None: {numbered('row', rows)}. Drop these rows.")

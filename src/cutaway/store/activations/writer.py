@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutaway.core.arrays import Array, Raw
+from cutaway.core.arrays import Array, Raw, short_repr
 from cutaway.core.errors import InputError, StoreError
 from cutaway.core.formatting import listed
 from cutaway.core.sites import Site
@@ -301,11 +301,6 @@ def _check_equal(path: str, name: str, old: Any, new: Any) -> None:
     # Tuples come back as lists.
     if old != new and old != (list(new) if isinstance(new, tuple) else new):
         raise InputError(
-            f"{path} was collected with another {name} ({_short(old)}, now {_short(new)}). "
+            f"{path} was collected with another {name} ({short_repr(old)}, now {short_repr(new)}). "
             "Resume with the same settings, or use another path."
         )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 80 else f"{text[:80]}…"
