@@ -8,6 +8,7 @@ eager            Forces compiled code to run eagerly while any capture or edit n
 failure          Records the op that raised the error which ended a capture
 function_mode    The torch function mode that captures every torch call of one thread
 gradients        Captures the gradients of ops in each backward pass
+higher_order     Records higher-order operators (`torch.cond`, `scan`) as one opaque op each
 interventions/   `edit`: changes values, parameters and ops inside a block
 model/           Modules, state and RNG of a live model, and how to restore them after additional runs
 module_hooks     Tracks the running module call with global module hooks

@@ -19,6 +19,19 @@ _stance: Any = None
 
 
 @contextmanager
+def lift_force_eager() -> Iterator[None]:
+    """Context manager: inside `force_eager`, the compiler works as the program has set it."""
+    if not _users:
+        yield
+        return
+    stance = torch.compiler.set_stance(_stance.prev.stance)
+    try:
+        yield
+    finally:
+        stance.__exit__(None, None, None)
+
+
+@contextmanager
 def force_eager() -> Iterator[None]:
     """Context manager: compiled functions run eagerly inside."""
     global _users, _stance

@@ -431,6 +431,15 @@ class Resolver:
         used = [leaf for leaf in leaves_found if isinstance(leaf, Parameter) or id(leaf) in self._ids]
         return tuple(sorted({*nodes, *(self.node_of(leaf) for leaf in used)}))
 
+    def overwritten_sources(self) -> dict[int, Any]:
+        """Source nodes whose memory the run wrote to, also through views → weak references to their tensors."""
+        written = {}
+        for node, ref in self.sources.items():
+            tensor = ref()
+            if tensor is not None and self._storages.writers_since(node, tensor):
+                written[node] = ref
+        return written
+
     def alive(self, node: int) -> Tensor | None:
         """The tensor of a node, if the program still has it unchanged."""
         if self._weak:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
@@ -14,6 +15,7 @@ from cutaway.capture import composites, monkeypatch, sessions
 from cutaway.capture.failure import record_failure
 from cutaway.capture.function_mode import DisabledWatcher, Ledger, Watcher, remove_mode
 from cutaway.capture.gradients import Gradients
+from cutaway.capture.higher_order import install_higher_order
 from cutaway.capture.model.inventory import Inventory
 from cutaway.capture.model.tree import buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.module_hooks import Call, ModuleHooks
@@ -71,7 +73,7 @@ class Session:
             self._prepare_saver()
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
-        monkeypatch.apply(install_patches)
+        monkeypatch.apply(_install)
         try:
             sessions.sessions[id(self)] = self
             self.hooks.install()
@@ -144,6 +146,7 @@ class Session:
         recipe = self.hooks.recipe
         if recipe is not None:
             recipe.complete(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
+            recipe.written = self.resolver.overwritten_sources()
         return recipe
 
     def tables_so_far(self) -> Tables:
@@ -187,6 +190,11 @@ class Session:
         if self.saver.sink is not None:
             self.saver.sink.close()
         resolver.close()
+
+
+def _install(stack: ExitStack) -> None:
+    install_patches(stack)
+    install_higher_order(stack)
 
 
 def _is_tensor_or_ref(value: Any) -> bool:

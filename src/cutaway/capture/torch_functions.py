@@ -326,13 +326,21 @@ def _classify(func: Any) -> Function:
         if is_composite(func):
             return Function(name, COMPOSITE, writes, open_composite(func), is_random=bool(writes))
         return Function(name, PYTHON, writes, is_random=True)
-    writes = _WRITERS.get(raw, writes)
+    writes = _WRITERS.get(raw) or writes or _written_by_schema(raw)
     is_random = _may_be_random(raw)
     return Function(name, _role(writes, is_random), writes, moves=raw in _MOVERS, is_random=is_random)
 
 
 def _by_schema(name: str, schemas: list[Any]) -> Function:
-    """Reads from the schema of an operator which arguments it overwrites."""
+    """Classifies an operator by its schemas."""
+    places = _written_places(schemas)
+    is_opaque = any(schema.name.startswith(_NOT_REPLAYABLE) for schema in schemas)
+    is_random = _may_be_random(name)
+    return Function(name, _role(places, is_random), places, is_opaque=is_opaque, is_random=is_random)
+
+
+def _written_places(schemas: list[Any]) -> tuple[int | str, ...]:
+    """Positions and names of the arguments that the schemas of an operator mark as overwritten."""
     places: dict[int | str, None] = {}
     for schema in schemas:
         for i, argument in enumerate(schema.arguments):
@@ -340,9 +348,23 @@ def _by_schema(name: str, schemas: list[Any]) -> Function:
                 if not argument.kwarg_only:
                     places[i] = None
                 places[argument.name] = None
-    is_opaque = any(schema.name.startswith(_NOT_REPLAYABLE) for schema in schemas)
-    is_random = _may_be_random(name)
-    return Function(name, _role(tuple(places), is_random), tuple(places), is_opaque=is_opaque, is_random=is_random)
+    return tuple(places)
+
+
+def _written_by_schema(name: str) -> tuple[int | str, ...]:
+    """What a function of C overwrites though its name has no underscore (`fused_moving_avg_obs_fake_quant`).
+
+    The schemas do not mark the running statistics of `batch_norm`, hence `_WRITERS`. Every `out=` counts by itself.
+    """
+    packet = getattr(torch.ops.aten, name, None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return ()
+    schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
+    return _written_places([schema for schema in schemas if not _has_out(schema)])
+
+
+def _has_out(schema: Any) -> bool:
+    return any(argument.is_out for argument in schema.arguments)
 
 
 def _role(writes: tuple[int | str, ...], is_random: bool) -> int:

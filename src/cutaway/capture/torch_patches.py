@@ -78,13 +78,13 @@ def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
     def has_torch_function(relevant_args: Any) -> bool:
         if not sessions.thread_watchers() or _getframe(1).f_globals.get("__name__") == "torch._ops":
             return original(relevant_args)
-        with _without_watchers():
+        with without_watchers():
             return original(relevant_args)
 
     return has_torch_function
 
 
-class _without_watchers:
+class without_watchers:
     """Context manager: removes our modes from the stack of the current thread, then restores the stack."""
 
     def __enter__(self) -> None:
@@ -134,7 +134,9 @@ def _watched_engine(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
         here = threading.get_ident()
-        watching = sessions.thread_sessions()
+        # A paused watcher is inside an opaque region or another backward pass, whose own pass (reentrant
+        # checkpointing, the joint graph of `scan`) is a part of it.
+        watching = [session for session in sessions.thread_sessions() if not session.watchers[here].paused]
         run: Callable[[], Any] = lambda: original(*args, **kwargs)  # noqa: E731
         for session in watching:
             if session.gradients is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -56,11 +56,14 @@ class AttributeSnapshot(NamedTuple):
     buffers: dict[str, bool] | None
     """Name → whether there was a tensor; None if the module had no buffers."""
 
-    def restore(self) -> None:
+    def restore(self, restored: Collection[int] = ()) -> None:
         """Restores the attributes, as far as they were recorded.
 
         Raises `CannotRestore` if the run has certainly changed one that was not recorded. Changes inside objects are
         not detected.
+
+        Args:
+            restored: ids of tensors whose earlier contents the caller has restored.
         """
         module = self.module()
         if module is None:
@@ -76,7 +79,7 @@ class AttributeSnapshot(NamedTuple):
                 self._restore_length(held.get(name), before.n, f"the attribute {name!r}")
             elif type(before) is _TensorReference:
                 tensor = before.tensor()
-                if tensor is None or version_of(tensor) != before.version:
+                if tensor is None or (version_of(tensor) != before.version and id(tensor) not in restored):
                     raise CannotRestore(f"the attribute {name!r} of {type(module).__name__}")
                 held[name] = tensor
         self._restore_length(module._forward_hooks, self.n_hooks[0], "the hooks")

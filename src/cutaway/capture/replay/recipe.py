@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
@@ -41,6 +41,8 @@ class Recipe:
     """Every parameter that was read, with its version counter after the run."""
     attributes: tuple[AttributeSnapshot, ...] = ()
     """Other attributes of the modules before the run."""
+    written: dict[int, Callable[[], Tensor | None]] = field(default_factory=dict)
+    """Source nodes that the run wrote to → their tensors, as weak references."""
 
     @staticmethod
     def of(model: nn.Module, args: Any, kwargs: Any, arguments: ArgumentTensors) -> Recipe | None:

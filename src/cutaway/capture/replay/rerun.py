@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from cutaway.capture.eager import force_eager
 from cutaway.capture.model.attributes import CannotRestore
 from cutaway.capture.model.eval_mode import preserve_state
 from cutaway.capture.model.rng_state import preserve_rng, restore_context
-from cutaway.capture.model.tree import join, module_addresses, tensor_addresses
 from cutaway.capture.replay.call import generators_of
 from cutaway.capture.replay.recipe import Recipe, tensors_of
 from cutaway.capture.tensors.aliasing import version_of
@@ -49,11 +48,16 @@ def original_state(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
     args, kwargs = _arguments(trace, recipe)
     generators = generators_of(trace.tables)
     core: nn.Module = getattr(model, "_orig_mod", model)
-    now = preserve_state(core, warns=False)  # `_state` restores the parameters that the run is known to write to
-    with preserve_rng(*generators), now, _state(trace, model, recipe), restore_context(recipe.context):
+    now = preserve_state(core, warns=False)  # `_state` restores the tensors that the run is known to write to
+    with (
+        preserve_rng(*generators),
+        now,
+        _state(trace, recipe) as restored,
+        restore_context(recipe.context),
+    ):
         try:
             for noted in recipe.attributes:
-                noted.restore()
+                noted.restore(restored)
         except CannotRestore as changed:
             raise CannotRun(f"the run changed {changed}, and the earlier state was not saved") from None
         for generator, state in generators.items():
@@ -67,13 +71,12 @@ def original_state(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
 def _check_parameters(trace: Trace, model: nn.Module, recipe: Recipe) -> None:
     """Raises if a parameter has changed since the run."""
     present = {id(parameter) for parameter in model.parameters()}
-    addresses = tensor_addresses(model, module_addresses(model))
-    written = {name for names in trace.tables.nodes.writes.values() for name in names}
+    written = {id(ref()) for ref in recipe.written.values()}
     for ref, version in recipe.parameters:
         tensor = ref()
         if tensor is None or (id(tensor) not in present and tensor.is_leaf and _was_parameter(trace, tensor)):
             raise CannotRun("a parameter was replaced after the run")
-        if version_of(tensor) != version and written.isdisjoint(addresses.get(id(tensor), ())):
+        if version_of(tensor) != version and id(tensor) not in written:
             raise CannotRun("a parameter was changed after the run")
 
 
@@ -89,14 +92,18 @@ def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
     given = recipe.args, recipe.kwargs
     if next(leaves(given, lambda value: isinstance(value, torch.Generator)), None):
         raise CannotRun("one of the arguments is a random generator")
+    once = next(leaves(given, lambda value: isinstance(value, Iterator)), None)
+    if once is not None:
+        raise CannotRun(f"its argument {_argument_name(once[0])} is an iterator, which can be read only once")
     now = dict(tensors_of(*given))
     for path in {**recipe.tensors, **now}:
         if path not in recipe.tensors or now.get(path) is not recipe.tensors[path][0]:
             raise CannotRun(f"the run changed its argument {_argument_name(path)}")
     saved = dict(zip(trace.input_paths, trace.inputs, strict=True))
     earlier: dict[int, Tensor] = {}
+    written = {id(ref()) for ref in recipe.written.values()}
     for path, (tensor, version) in recipe.tensors.items():
-        if version_of(tensor) == version:
+        if version_of(tensor) == version and id(tensor) not in written:
             continue
         op = saved.get(path.partition(".")[2])
         is_plain = next(leaves(given, lambda value: not isinstance(value, _PLAIN)), None) is None
@@ -109,42 +116,52 @@ def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
 
 
 @contextmanager
-def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
-    """Context manager: sets buffers and parameters to their state before the traced run, then restores the parameters.
+def _state(trace: Trace, recipe: Recipe) -> Iterator[set[int]]:
+    """Context manager: gives every tensor that the run wrote to its contents before the run, then its present ones.
 
-    Buffers are replaced by copies: the trace may hold them by reference, so they must not be written to.
+    Yields the ids of these tensors. Buffers are replaced by copies: the trace may hold them by reference, so they must
+    not be written to.
     """
-    modules = module_addresses(model)
-    addresses = tensor_addresses(model, modules)
-    parameters = {name: tensor for tensor in model.parameters() for name in addresses.get(id(tensor), ())}
-    written = dict.fromkeys(name for names in trace.tables.nodes.writes.values() for name in names)
+    written = {id(tensor): (tensor, node) for node, ref in recipe.written.items() if (tensor := ref()) is not None}
     standins: dict[int, Tensor] = {}
     places: list[tuple[nn.Module, str, Tensor]] = []
     for module_ref, name, ref in recipe.buffers:
         module, before = module_ref(), ref()
         if module is None or before is None:
             raise CannotRun(f"the run replaced the buffer {name!r}")
-        address = next((join(at, name) for at in modules.get(id(module), ()) if join(at, name) in written), None)
-        value = before if address is None else _value_before(trace, address)
+        value = _value_before(trace, written[id(before)][1]) if id(before) in written else before
         places.append((module, name, standins.setdefault(id(before), value.detach().clone())))
-    changed = [(parameters[name], _value_before(trace, name)) for name in written if name in parameters]
+    arguments = {id(tensor) for tensor, _ in recipe.tensors.values()}
+    changed = [
+        (tensor, _value_before(trace, node))
+        for key, (tensor, node) in written.items()
+        if key not in standins and key not in arguments  # `_arguments` passes a copy of an argument
+    ]
+    for tensor, value in changed:
+        if tensor.shape != value.shape:
+            raise CannotRun(f"the run changed the shape of a tensor from {list(value.shape)} to {list(tensor.shape)}")
     backups = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
-    try:
-        for module, name, standin in places:
-            module._buffers[name] = standin
-        for tensor, value in changed:
-            tensor.data.copy_(value)
-        yield
-    finally:
-        for tensor, value in backups:
-            tensor.data.copy_(value)
+    with ExitStack() as versions:
+        for tensor, _ in changed:
+            if version_of(tensor) is not None:
+                # The contents will be the same again, so values kept by reference must not count as overwritten.
+                versions.enter_context(torch.autograd._unsafe_preserve_version_counter(tensor))
+        try:
+            for module, name, standin in places:
+                module._buffers[name] = standin
+            for tensor, value in changed:
+                tensor.data.copy_(value)
+            yield {*written}
+        finally:
+            for tensor, value in backups:
+                tensor.data.copy_(value)
 
 
-def _value_before(trace: Trace, address: str) -> Tensor:
-    """The value of a buffer or parameter before the run."""
-    op = trace.buffers.get(address) or trace.parameters.get(address)
-    if op is None or not _is_readable(op):
-        raise CannotRun(f"the run changed {address!r} and the earlier value was not saved")
+def _value_before(trace: Trace, node: int) -> Tensor:
+    """The value of a source before the run."""
+    op = Op(trace, node)
+    if not _is_readable(op):
+        raise CannotRun(f"the run changed {str(op.site) or op.label!r} and the earlier value was not saved")
     value: Tensor = op.value
     return value
 

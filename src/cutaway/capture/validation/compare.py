@@ -34,7 +34,7 @@ def bit_equal(a: Any, b: Any) -> bool:
         return a.size(0) == b.size(0) and all(bit_equal(p, q) for p, q in parts)
     if a.shape != b.shape:
         return False
-    if a.is_meta:
+    if has_no_numbers(a):
         return True
     if a.layout is torch.sparse_coo:
         a, b = a.coalesce(), b.coalesce()
@@ -58,11 +58,23 @@ def bit_equal(a: Any, b: Any) -> bool:
     )
 
 
+def has_no_numbers(tensor: Tensor) -> bool:
+    """Whether a tensor has a shape and a dtype only: on the meta device, or made under `FakeTensorMode`."""
+    return tensor.is_meta or hasattr(tensor, "fake_mode")
+
+
 def deviation(a: Any, b: Any) -> float | None:
     """The largest difference relative to the largest element of `b`; None if the two cannot be compared."""
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         return None
-    if a.layout != b.layout or a.dtype != b.dtype or a.is_nested or b.is_nested or a.shape != b.shape or a.is_meta:
+    if (
+        a.layout != b.layout
+        or a.dtype != b.dtype
+        or a.is_nested
+        or b.is_nested
+        or a.shape != b.shape
+        or has_no_numbers(a)
+    ):
         return None
     if a.layout is not torch.strided:
         a, b = a.to_dense(), b.to_dense()
@@ -86,6 +98,8 @@ def is_close(a: Any, b: Any) -> bool:
 
 def _plain(tensor: Tensor) -> Tensor:
     plain = tensor.detach().as_subclass(Tensor).resolve_conj().resolve_neg()
+    if plain.dtype is torch.complex32:
+        return plain.to(torch.complex64)  # exact; torch 2.13 cannot compare complex32
     return plain.float() if "float8" in str(plain.dtype) or "float4" in str(plain.dtype) else plain
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cutaway.capture.validation.compare import has_no_numbers
+
 SENSITIVE = frozenset(
     [
         *("add", "sub", "rsub", "mul", "div", "neg", "add_", "sub_", "mul_", "div_", "square", "reciprocal"),
@@ -34,6 +36,13 @@ SENSITIVE = frozenset(
 )
 """Functions that depend on every floating-point argument, whatever the others are: an insensitive one is an error."""
 
+_LINEAR_ALGEBRA = frozenset(
+    [
+        *("cholesky", "cholesky_inverse", "cholesky_solve", "det", "geqrf", "inverse", "lobpcg", "logdet", "lu"),
+        *("lu_solve", "lu_unpack", "matrix_exp", "matrix_power", "norm", "nuclear_norm", "orgqr", "ormqr"),
+        *("pca_lowrank", "pinverse", "qr", "slogdet", "svd", "svd_lowrank", "triangular_solve"),
+    ]
+)
 _COUNTS = (torch.float32, torch.float64, torch.int32, torch.int64)
 CONCATENATING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 """Functions that concatenate their arguments unchanged."""
@@ -49,15 +58,28 @@ def fill_with_numbers(values: Mapping[int, Any]) -> dict[int, Tensor] | None:
     return filled if len(values) < 1 << 24 else None
 
 
-def perturbations(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
+def is_linear_algebra(name: str) -> bool:
+    """Whether a function may call LAPACK, which must not be fed NaN.
+
+    MKL's `geev`, behind `torch.linalg.eigvals`, ends the process with a segmentation fault; `gels`, behind `lstsq`,
+    prints errors (torch 2.13). Found by feeding NaN to every function of torch's `op_db`.
+    """
+    return name.startswith(("linalg_", "_linalg_")) or name.rstrip("_") in _LINEAR_ALGEBRA
+
+
+def perturbations(value: Tensor, *, gently: bool, finite: bool = False) -> Iterator[Tensor]:
     """Yields other values of the same shape and dtype, the most revealing first; none if it cannot be changed.
 
-    Integers may be indices, so they stay in their present range; `gently` yields only probabilities.
+    Integers may be indices, so they stay in their present range.
+
+    Args:
+        gently: yields only probabilities.
+        finite: yields no NaN.
     """
     if (
         value.is_nested
         or value.numel() == 0
-        or value.is_meta
+        or has_no_numbers(value)
         or value.layout is not torch.strided
         or value.is_quantized
     ):
@@ -66,13 +88,13 @@ def perturbations(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
     if value.dtype is torch.bool:
         yield value.logical_not()
     elif value.is_floating_point() or value.is_complex():
-        yield from _numbers(value, gently=gently)
+        yield from _numbers(value, gently=gently, finite=finite)
     elif not value.is_floating_point():
         yield from _indices(value)
 
 
-def _numbers(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
-    if not gently:
+def _numbers(value: Tensor, *, gently: bool, finite: bool) -> Iterator[Tensor]:
+    if not gently and not finite:
         yield torch.full_like(value, torch.nan)
     plain = value if not value.is_complex() else value.real
     noise = torch.rand(plain.shape, device="cpu", generator=torch.Generator().manual_seed(0)).to(plain)

@@ -28,8 +28,14 @@ from cutaway.capture.replay.call import (
 )
 from cutaway.capture.replay.rerun import CannotRun, original_state
 from cutaway.capture.torch_functions import BACKWARD, Opaque
-from cutaway.capture.validation.compare import TOLERANCES, bit_equal, deviation, is_close
-from cutaway.capture.validation.perturb import CONCATENATING, SENSITIVE, fill_with_numbers, perturbations
+from cutaway.capture.validation.compare import TOLERANCES, bit_equal, deviation, has_no_numbers, is_close
+from cutaway.capture.validation.perturb import (
+    CONCATENATING,
+    SENSITIVE,
+    fill_with_numbers,
+    is_linear_algebra,
+    perturbations,
+)
 from cutaway.core.errors import CannotValidateError
 from cutaway.core.progress import progress
 from cutaway.core.pytree import leaves
@@ -111,7 +117,13 @@ class _Check:
         self._calls = {node: call for call in calls for node in call.nodes}
         with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(self.trace.tables)):
             for call in progress(calls, len(calls), "ops replayed"):
-                self.call(call, [node for node in call.nodes if node in listed])
+                nodes = [node for node in call.nodes if node in listed]
+                try:
+                    self.call(call, nodes)
+                except Exception as error:  # a tensor type that cannot be copied or compared: say so, and go on
+                    self.outcomes.update(dict.fromkeys(nodes, "opaque"))
+                    label = self.trace.names.label(nodes[0])
+                    self.notes.append(f"{label} was not checked: comparing its values raised {_text(error)}")
 
     def outputs(self) -> None:
         """Runs the model again without capture, and compares its outputs."""
@@ -123,9 +135,8 @@ class _Check:
                 try:
                     returned = model(*args, **kwargs)
                 except Exception as error:
-                    self.fail(
-                        "output", -1, f"run again without capture, the model raised {type(error).__name__}: {error}"
-                    )
+                    # The run was untraced, so the cause is state that a trace cannot restore, not the trace.
+                    self.notes.append(f"the outputs were not compared: run again, the model raised {_text(error)}")
                     return
                 self._compare(_tensors_of(returned))
         except CannotRun as reason:
@@ -151,8 +162,12 @@ class _Check:
         The second run starts with what the first has left in objects and filled containers: a trace does not know
         their contents before the traced run.
         """
-        with original_state(self.trace) as (model, args, kwargs):
-            second = _tensors_of(model(*args, **kwargs))
+        try:
+            with original_state(self.trace) as (model, args, kwargs):
+                second = _tensors_of(model(*args, **kwargs))
+        except Exception as error:
+            self.notes.append(f"the outputs were not compared: run a second time, the model raised {_text(error)}")
+            return
         for path, node in wrong:
             if path in first and path in second and not bit_equal(first[path], second[path]):
                 self.notes.append(f"output {path!r} was not compared: two runs of the model without capture differ")
@@ -162,8 +177,11 @@ class _Check:
     def retrace(self) -> None:
         """Traces again with everything saved, validates that trace, and compares the values of this trace with it."""
         try:
-            with original_state(self.trace) as (model, args, kwargs), watch(model, orphans=self.trace._orphans) as full:
-                model(*args, **kwargs)
+            with original_state(self.trace) as (model, args, kwargs):
+                # What the run writes to is put back afterwards, under the values that were kept by reference.
+                keep = "copy" if self.trace.tables.recipe.written else "reference"
+                with watch(model, orphans=self.trace._orphans, keep=keep) as full:
+                    model(*args, **kwargs)
         except CannotRun as reason:
             raise CannotValidateError(f"the model cannot be traced again: {reason}.") from None
         self.other = validate(full, perturb=self.perturb)
@@ -276,7 +294,8 @@ class _Check:
     ) -> bool | None:
         """Whether the results change with the value of one parent; None if no other value could be tried."""
         tried = False
-        for other in perturbations(values[parent], gently=call.function.is_random):
+        finite = is_linear_algebra(call.function.name)
+        for other in perturbations(values[parent], gently=call.function.is_random, finite=finite):
             tried = True
             try:
                 changed = replay_call(self.trace, call, {**values, parent: other})
@@ -330,6 +349,8 @@ class _Check:
             **{name: counts[_OUTCOMES[name]] for name in _OUTCOMES},
         )
         self._suggest_retrace(coverage)
+        if any(isinstance(value, Tensor) and has_no_numbers(value) for value in self.nodes.value):
+            self.notes.append("meta and fake tensors have no numbers: only their shapes and dtypes were compared")
         return Validation(
             failures=(*self.failures, *(other.failures if other else ())),
             coverage=coverage,
@@ -366,6 +387,10 @@ def _tensors_of(returned: Any) -> dict[str, Tensor]:
     return dict(leaves(returned, lambda value: isinstance(value, Tensor)))
 
 
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:_MAX_REASON]
+
+
 def _ops_inside_model(trace: Trace) -> dict[str, Op]:
     """The ops that ran inside a module, by their full sites."""
     calls = trace.tables.nodes.call
@@ -373,7 +398,7 @@ def _ops_inside_model(trace: Trace) -> dict[str, Op]:
 
 
 def _has_nan(value: Any) -> bool:
-    if not isinstance(value, Tensor) or value.is_meta or value.numel() == 0:
+    if not isinstance(value, Tensor) or has_no_numbers(value) or value.numel() == 0:
         return True
     return (value.is_floating_point() or value.is_complex()) and bool(value.isnan().any())
 
