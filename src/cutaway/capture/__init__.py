@@ -25,6 +25,7 @@ sessions         The running captures, and which of them watch the current threa
 tensors/         Live tensors: shared memory, copies, raw bytes
 torch_functions  Name, category and overwritten arguments of each torch function
 torch_patches    The patches applied to torch and Python while a capture runs, and why each is needed
+unexplained      Finds constants that were created during the run, by code that capture cannot see
 units/           Which dimensions of live tensors are units and samples
 validation/      `trace.validate()`: proves a trace by replaying it with perturbed inputs
 """

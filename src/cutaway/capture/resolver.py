@@ -22,7 +22,7 @@ from cutaway.capture.module_io import ModuleIO
 from cutaway.capture.outputs import tensors_returned
 from cutaway.capture.saved.save_policy import Saver
 from cutaway.capture.tensors.aliasing import Snapshot, Storages, copy_of_memory, storage_of, version_of
-from cutaway.capture.torch_functions import Opaque, function_of, known_functions, written_tensors
+from cutaway.capture.torch_functions import LINK, Opaque, function_of, known_functions, written_tensors
 from cutaway.core.events import Ref
 from cutaway.core.pytree import leaves, replace
 from cutaway.graph.tables import (
@@ -185,7 +185,12 @@ class Resolver:
         ids, add_op = self._ids, self.nodes.add_op
         for event in events:
             if len(event) != 12:
-                self._write_event(event) if event[0] is WRITE else self.module_io.handle(event)
+                if event[0] is WRITE:
+                    self._write_event(event)
+                elif event[0] is LINK:
+                    self._link(*event[1:])
+                else:
+                    self.module_io.handle(event)
                 continue
             func, args, kwargs, result, call, _, _, _, _, _, version, _ = event
             function = known(func) or function_of(func)
@@ -280,6 +285,27 @@ class Resolver:
             self._ids[id(tensor)] = node
         self._save_new(node, tensor, version, is_new=known is None)
         return node
+
+    def _link(
+        self,
+        function: Opaque,
+        given: list[Tensor],
+        made: list[tuple[str, Tensor, int | None]],
+        place: tuple[Any, ...],
+    ) -> None:
+        """Adds the results of an `autograd.Function` that none of its captured ops has produced."""
+        parents: tuple[int, ...] | None = None
+        for path, tensor, version in made:
+            node = self._ids.get(id(tensor))
+            if node is not None and not (self._weak and self._refs[node]() is not tensor):
+                if self.nodes.version[node] is not None:
+                    self.nodes.version[node] = version  # `mark_dirty` counts as one more write
+                continue
+            if parents is None:
+                parents = tuple([self.node_of(each, place[0]) for each in given])
+            refs = tuple([Ref(parent) for parent in parents])
+            event = (function, refs, None, None, *place, None, False)
+            self._add_output(event, function.__name__, parents, tensor, path, version)
 
     def _add_outputs(self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any) -> None:
         versions = event[10] if isinstance(event[10], list) else None

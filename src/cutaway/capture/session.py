@@ -25,6 +25,7 @@ from cutaway.capture.resolver import Resolver
 from cutaway.capture.saved.memory_guard import MemoryWatch
 from cutaway.capture.saved.save_policy import Saver
 from cutaway.capture.torch_patches import install_patches
+from cutaway.capture.unexplained import unexplained_constants
 from cutaway.core.events import GroupEvent, Ref
 from cutaway.core.pytree import escape
 from cutaway.graph.op import Op
@@ -182,6 +183,8 @@ class Session:
             recipe=self._recipe(),
             is_transformed=self.saver.transform is not None,
         )
+        if error is None:  # the frames of an error still refer to everything
+            tables.unexplained = unexplained_constants(resolver.nodes, resolver.sources)
         record_failure(tables, resolver, watcher.failed, error)
         self.trace.fill(tables, orphans=self.orphans)
         if self.saver.labels or self.saver.constants:

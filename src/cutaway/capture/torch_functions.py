@@ -32,6 +32,10 @@ RANDOM: Final = 7
 """An operation that may use random numbers."""
 
 
+LINK: Final = "link"
+"""Marks an event that says which tensors an `autograd.Function` was given and returned."""
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """How capture handles one torch function."""

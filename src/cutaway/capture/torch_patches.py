@@ -21,7 +21,8 @@ from cutaway.capture.eager import force_eager
 from cutaway.capture.function_mode import Closure, Watcher, _caller, _versions, copy_containers
 from cutaway.capture.module_hooks import is_tensor
 from cutaway.capture.monkeypatch import apply_more, replace
-from cutaway.capture.torch_functions import Opaque
+from cutaway.capture.tensors.aliasing import version_of
+from cutaway.capture.torch_functions import LINK, Opaque
 from cutaway.core.pytree import leaves
 
 _push = torch._C._push_on_torch_function_stack
@@ -34,6 +35,7 @@ def install_patches(stack: ExitStack) -> None:
     replace(stack, threading.Thread, "start", _watched_start)
     replace(stack, torch.autograd, "_engine_run_backward", _watched_engine)
     replace(stack, torch._C.ScriptFunction, "__call__", _opaque_script)
+    _link_autograd_functions(stack)
     if "torch._dynamo" in sys.modules:
         run_eagerly(stack)
     else:
@@ -155,6 +157,32 @@ def _watched_engine(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _bound(function: Callable[[Any], Any], argument: Any) -> Callable[[], Any]:
     return lambda: function(argument)
+
+
+def _link_autograd_functions(stack: ExitStack) -> None:
+    """Makes every `autograd.Function` tell what it was given and what it returned.
+
+    Its forward may compute in NumPy or in a C++ extension, which no mode sees. `Function.apply` calls `super().apply`,
+    so an attribute of its base class also catches `my_function = MyFunction.apply` from before the capture.
+    """
+    base = torch.autograd.function._SingleLevelFunction
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        watchers = sessions.thread_watchers()
+        started = perf_counter_ns()
+        result = super(base, cls).apply(*args, **kwargs)
+        if watchers:
+            ended = perf_counter_ns()
+            frame = _caller(_getframe(2))
+            given = [tensor for _, tensor in leaves((args, kwargs), is_tensor)]
+            made = [(path, tensor, version_of(tensor)) for path, tensor in leaves(result, is_tensor)]
+            for watcher in watchers:
+                place = (watcher.call, watcher.group, frame.f_code, frame.f_lasti, started, ended)
+                watcher.append((LINK, Opaque(cls, cls.__name__), given, made, place))
+        return result
+
+    base.apply = classmethod(apply)  # type: ignore[assignment, method-assign]
+    stack.callback(delattr, base, "apply")
 
 
 def _opaque_script(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -222,6 +222,8 @@ class Tables:
     """The same as data; also None in a trace saved by an older Cutaway."""
     recipe: Any = None
     """How to run the model again; None if capture does not know."""
+    unexplained: tuple[int, ...] = ()
+    """Constants that were created during the run, by code that capture cannot see."""
     is_transformed: bool = False
     """Whether transformed values were saved instead of the values themselves."""
     is_replay: bool = False

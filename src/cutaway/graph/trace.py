@@ -104,6 +104,14 @@ class Trace:
         return tuple(Op(self, node) for node, kind in enumerate(kinds) if kind == CONSTANT)
 
     @property
+    def unexplained(self) -> tuple[Op, ...]:
+        """Constants that were created during the run by code that capture cannot see, such as a C++ extension.
+
+        What they were computed from is unknown, so the graph may be cut there.
+        """
+        return tuple(Op(self, node) for node in self.tables.unexplained)
+
+    @property
     def inputs(self) -> tuple[Op, ...]:
         """The input tensors, in the order of the flattened arguments."""
         return tuple(Op(self, node) for _, node in self.tables.inputs)

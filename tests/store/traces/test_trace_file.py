@@ -402,6 +402,9 @@ def test_a_trace_with_any_broken_column_is_refused_or_answers_everything(steps: 
             found = decode_trace(document, missing, blocks, "here")
             assert found.unit_layouts == list(steps.unit_layouts)
             continue
+        if name == "unexplained":  # not there in traces of older versions
+            assert decode_trace(document, missing, blocks, "here").unexplained == ()
+            continue
         with pytest.raises(DamagedError):
             decode_trace(document, missing, blocks, "here")
     assert refused > 400

@@ -37,6 +37,7 @@ from cutaway.capture.validation.perturb import (
     perturbations,
 )
 from cutaway.core.errors import CannotValidateError
+from cutaway.core.formatting import listed
 from cutaway.core.progress import progress
 from cutaway.core.pytree import leaves
 from cutaway.graph.analysis.consistency import problems
@@ -110,6 +111,29 @@ class _Check:
     def graph(self) -> None:
         for node, reason in problems(self.trace):
             self.fail("graph", node, reason)
+        unexplained = [op.label for op in self.trace.unexplained]
+        if not unexplained:
+            return
+        made = (
+            f"{listed(unexplained)} {'was' if len(unexplained) == 1 else 'were'} made by code that capture cannot see"
+        )
+        if self._is_cut():
+            self.fail("graph", self.trace.unexplained[0].node, f"no output depends on an input: {made}")
+        else:
+            self.notes.append(f"the graph may be cut: {made}")
+
+    def _is_cut(self) -> bool:
+        """Whether no output is computed from any input."""
+        inputs = {op.node for op in self.trace.inputs}
+        seen, queue = set(), [op.node for op in self.trace.outputs]
+        while queue:
+            node = queue.pop()
+            if node in inputs:
+                return False
+            if node not in seen:
+                seen.add(node)
+                queue.extend(self.nodes.parents[node])
+        return bool(inputs) and bool(self.trace.outputs)
 
     def ops(self) -> None:
         listed = set(self.trace.op_nodes)

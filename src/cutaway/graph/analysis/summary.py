@@ -52,6 +52,9 @@ def _oddities(trace: Trace) -> list[str]:
         lines.append(f"  unused      {listed(trace.unused_parameters)}")
     if trace.uncalled_modules:
         lines.append(f"  not called  {listed(trace.uncalled_modules)}")
+    if trace.unexplained:
+        labels = listed(op.label for op in trace.unexplained)
+        lines.append(f"  UNEXPLAINED {labels}, made by code that capture cannot see")
     if trace.error is not None:
         first, *_ = str(trace.error).splitlines() or [""]
         lines.append(f"  STOPPED     {type(trace.error).__name__}: {first}")

@@ -76,9 +76,15 @@ class _TraceDecoder:
             is_transformed=_truth(head, "is_transformed"),
             is_replay=_truth(head, "is_replay"),
             recomputed=tuple(self.columns.numbers("recomputed", None, high=self.n_nodes)),
+            unexplained=self._unexplained(),
             read_from=read_from,
             stored=self._stored_facts(nodes.name),
         )
+
+    def _unexplained(self) -> tuple[int, ...]:
+        if "unexplained" not in self.columns:  # a trace of an earlier version
+            return ()
+        return tuple(self.columns.numbers("unexplained", None, high=self.n_nodes))
 
     def _failed_op(self) -> FailedOp | None:
         fields = self.head.get("failed_op")

@@ -48,6 +48,7 @@ def structure_of(trace: Trace) -> Structure:
     for name, ends in (("inputs", tables.inputs), ("outputs", tables.outputs), ("named", tables.named.items())):
         _named_nodes(name, ends, columns)
     columns.numbers("recomputed", list(tables.recomputed))
+    columns.numbers("unexplained", list(tables.unexplained))
     _stored_facts(trace, columns)
     codes.write()
     return structure
