@@ -353,6 +353,7 @@ class Resolver:
         else:
             writer = -1
         for i, target in enumerate(targets):
+            self._storages.forget_key(target)
             node = writer
             if node < 0:
                 path = str(i) if len(targets) > 1 else ""

@@ -102,6 +102,10 @@ class Storages:
             known = self._keys[id(tensor)] = storage_of(tensor)
         return known
 
+    def forget_key(self, tensor: Tensor) -> None:
+        """Looks up the storage of a tensor again: `x.data = y` changes it."""
+        self._keys.pop(id(tensor), None)
+
     def hold(self, node: int, tensor: Tensor) -> None:
         """Registers that the value of a node is this tensor, not a copy."""
         storage = self.key(tensor)
@@ -114,7 +118,6 @@ class Storages:
         return self._references.pop(storage, []) if storage is not None else []
 
     def record_write(self, node: int, tensor: Tensor) -> None:
-        self._keys.pop(id(tensor), None)  # `x.data = y` changes the memory of a tensor
         storage = self.key(tensor)
         if storage is not None:
             where = tensor if self._all_alive else Span.of(tensor)
@@ -155,18 +158,17 @@ class Storages:
 class Snapshot:
     """A value before its memory was overwritten, as a view of a copy of that memory.
 
-    The original tensor is kept only for its shape and strides.
+    The original tensor is kept only for its dtype and device: `unsqueeze_` may change its shape later.
     """
 
-    __slots__ = ("_copy", "_view")
+    __slots__ = ("_copy", "_offset", "_strides", "_view", "shape")
 
     def __init__(self, copy: Tensor, view: Tensor) -> None:
         self._copy = copy
         self._view = view
-
-    @property
-    def shape(self) -> torch.Size:
-        return self._view.shape
+        self.shape = view.shape
+        self._strides = view.stride()
+        self._offset = view.storage_offset()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -184,7 +186,7 @@ class Snapshot:
         memory, view = self._copy, self._view
         if memory.dtype != view.dtype:
             memory = memory.reshape(-1).view(view.dtype)
-        value = memory.as_strided(view.shape, view.stride(), view.storage_offset())
+        value = memory.as_strided(self.shape, self._strides, self._offset)
         return value.conj() if view.is_conj() else value
 
 
