@@ -139,3 +139,21 @@ def test_gradients_of_several_results_of_one_op() -> None:
         (a * 2 + b * 3).sum().backward()
     assert torch.equal(trace["chunk_1"].grad, torch.full((3, 2), 2.0))
     assert torch.equal(trace["chunk_2"].grad, torch.full((3, 2), 3.0))
+
+
+def test_a_parameter_that_the_forward_overwrites_has_its_gradient() -> None:
+    class Halving(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = x * self.scale
+            with torch.no_grad():
+                self.scale.mul_(0.5)
+            return y
+
+    model = Halving()
+    with cutaway.watch(model) as trace:
+        model(torch.full((3,), 2.0)).sum().backward()
+    assert torch.equal(trace.parameters["scale"].grad, model.scale.grad)

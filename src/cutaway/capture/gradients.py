@@ -59,7 +59,7 @@ class Gradients:
         for op, value in enumerate(nodes.value):
             edge = self._resolver.grad_edges.get(op)
             if edge is None:
-                tensor = self._resolver.alive(op) if value is not UNSAVED else None
+                tensor = self._tensor(op) if value is not UNSAVED else None
                 if tensor is None or not tensor.requires_grad:
                     continue
                 edge = _edge_of(tensor)
@@ -70,6 +70,12 @@ class Gradients:
                 is_leaf = False
             edges.setdefault(edge[0], ([], is_leaf))[0].append((edge[1], op))
         return edges
+
+    def _tensor(self, op: int) -> Tensor | None:
+        # A parameter that the forward overwrote is a copy in the graph, but its gradient is still that of the leaf.
+        source = self._resolver.sources.get(op)
+        tensor: Tensor | None = self._resolver.alive(op) if source is None else source()
+        return tensor
 
 
 def _edge_of(tensor: Tensor) -> tuple[Any, int] | None:

@@ -225,6 +225,9 @@ _DUNDERS = {
 _NOT_REPLAYABLE = ("quantized::", "c10d::", "_c10d_functional::")
 """Operators that need packed weights or other processes: they cannot be replayed alone."""
 
+_FORWARD_AD = frozenset({"make_dual", "_make_dual", "unpack_dual", "_unpack_dual"})
+"""Functions that need the level of forward-mode AD in which they ran: they cannot be replayed outside it."""
+
 _EDIT = Function("edit", LEAF)
 _known: dict[Any, Function] = {}
 _MAX_KNOWN = 20_000
@@ -318,6 +321,8 @@ def _classify(func: Any) -> Function:
         return Function(name, LEAF, is_opaque=True)
     if raw in _ESCAPES:
         return Function(name, ESCAPE)
+    if name in _FORWARD_AD:
+        return Function(name, LEAF, is_opaque=True)
     if isinstance(func, torch._ops.OpOverload):
         return _by_schema(name, [func._schema])
     if isinstance(func, torch._ops.OpOverloadPacket):

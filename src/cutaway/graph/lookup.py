@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cutaway.core.errors import AmbiguousSiteError, SiteError, SiteSyntaxError
 from cutaway.core.formatting import nearest
 from cutaway.core.pytree import escape
-from cutaway.core.sites import Site
+from cutaway.core.sites import ROOT, Site
 from cutaway.graph.analysis.passes import Passes
 from cutaway.graph.labels import Namer, kind_of
 from cutaway.graph.op import Op
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
 
 _MOST_LISTED = 8
+_COMPILED = "_orig_mod"
 
 
 def find(trace: Trace, key: str) -> Op:
@@ -60,6 +61,11 @@ def match(trace: Trace, key: str) -> list[Op]:
         raise
     index = index_of(trace)
     nodes = dict.fromkeys(node for node, _ in index.at(site))
+    if not nodes and trace.is_compiled and _COMPILED in site.address.split("."):
+        # Names of `state_dict()` of a compiled module; the trace names the module inside.
+        parts = [part for part in site.address.split(".") if part != _COMPILED]
+        site = replace(site, address=".".join(parts) or ROOT)
+        nodes = dict.fromkeys(node for node, _ in index.at(site))
     found = [*nodes] or index.labeled(str(site.without_unit())) or index.in_loop(site)
     kinds = trace.tables.nodes.kind
     return [

@@ -155,3 +155,50 @@ def test_fake_tensors_have_no_numbers() -> None:
     with FakeTensorMode():
         model = nn.Linear(3, 3)
         assert "have no numbers" in note_of(model, torch.ones(2, 3))
+
+
+def in_place_shapes(self: Any, x: Tensor) -> Tensor:
+    y = x * 1
+    y.unsqueeze_(0)
+    y.mul_(2)
+    y.squeeze_(0)
+    return y + 1
+
+
+def data_twice(self: Any, x: Tensor) -> Tensor:
+    weight = torch.zeros(3)
+    weight.data = x[0] * 1
+    first = weight * 2
+    weight.data = x[1] * 1
+    return first + weight * 3
+
+
+def with_tangents(self: Any, x: Tensor) -> Tensor:
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        tangent: Tensor = torch.autograd.forward_ad.unpack_dual(self.layer(dual)).tangent
+    return tangent
+
+
+def padded(self: Any, x: Tensor) -> Tensor:
+    nested = torch.nested.nested_tensor([x, x[:1]])
+    return torch.nested.to_padded_tensor(self.layer(nested), 0.0)
+
+
+FALSE_ALARMS: dict[str, Callable[[], nn.Module]] = {
+    "shape changed in place": lambda: Fn(in_place_shapes),
+    "inplace Dropout1d": lambda: nn.Sequential(nn.Linear(3, 3), nn.Dropout1d(inplace=True)),
+    "x.data twice": lambda: Fn(data_twice),
+    "lazy modules": lambda: nn.Sequential(nn.LazyLinear(3), nn.ReLU(), nn.LazyBatchNorm1d()),
+    "x.new of sizes": lambda: Fn(lambda self, x: x.new(2, 3).fill_(1) + x),
+    "forward-mode AD": lambda: Fn(with_tangents, layer=nn.Linear(3, 3)),
+    "nested tensors": lambda: Fn(padded, layer=nn.Linear(3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_ALARMS)
+def test_no_false_alarm(name: str) -> None:
+    trace = cutaway.trace(FALSE_ALARMS[name](), torch.randn(2, 3))
+    report = trace.validate()
+    assert not report.failures
+    assert not any("was not checked" in note for note in report.notes)

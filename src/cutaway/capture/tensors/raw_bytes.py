@@ -27,7 +27,7 @@ def raw(tensor: Tensor) -> Raw:
         _check(tensor)
         try:
             data = _bytes(tensor).numpy().data
-        except (RuntimeError, NotImplementedError) as error:
+        except (RuntimeError, NotImplementedError, TypeError) as error:  # TypeError: a subclass without the op
             reason = str(error).strip().partition("\n")[0]
             raise InputError(f"{_describe(tensor)} has no plain values ({reason}): {_remedy(tensor)}.") from error
         return Raw(_name(tensor.dtype), tuple(tensor.shape), data)
@@ -44,7 +44,7 @@ def _bytes(tensor: Tensor) -> Tensor:
     if type(plain) is not Tensor:
         plain = plain.as_subclass(Tensor)
     if not plain.numel():
-        return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
     _check_storage(plain)
     if plain.is_conj() or plain.is_neg():
         plain = plain.resolve_conj().resolve_neg()

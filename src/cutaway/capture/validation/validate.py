@@ -277,7 +277,7 @@ class _Check:
             self.edges(call, values, again)
 
     def outcome(self, call: FunctionCall, node: int, value: Any, again: Any) -> Outcome:
-        if call.function.name in UNDEFINED:
+        if call.function.name in UNDEFINED or _is_new_of_sizes(call):
             is_alike = isinstance(again, Tensor) and again.shape == value.shape and again.dtype == value.dtype
             return "undefined" if is_alike else self._wrong(node, value, again)
         if bit_equal(again, value):
@@ -373,7 +373,8 @@ class _Check:
             **{name: counts[_OUTCOMES[name]] for name in _OUTCOMES},
         )
         self._suggest_retrace(coverage)
-        if any(isinstance(value, Tensor) and has_no_numbers(value) for value in self.nodes.value):
+        values = [self.nodes.value[node] for node in self.trace.op_nodes]
+        if any(isinstance(value, Tensor) and has_no_numbers(value) for value in values):
             self.notes.append("meta and fake tensors have no numbers: only their shapes and dtypes were compared")
         return Validation(
             failures=(*self.failures, *(other.failures if other else ())),
@@ -421,8 +422,14 @@ def _ops_inside_model(trace: Trace) -> dict[str, Op]:
     return {str(op.full_site): op for op in trace.ops if calls[op.node]}
 
 
+def _is_new_of_sizes(call: FunctionCall) -> bool:
+    """Whether it is `x.new(2, 3)`, which is uninitialized; `x.new([2, 3])` has these numbers."""
+    sizes = call.event[1][1:]
+    return call.function.name == "new" and all(isinstance(size, (int, torch.Size)) for size in sizes)
+
+
 def _has_nan(value: Any) -> bool:
-    if not isinstance(value, Tensor) or has_no_numbers(value) or value.numel() == 0:
+    if not isinstance(value, Tensor) or value.is_nested or has_no_numbers(value) or value.numel() == 0:
         return True
     return (value.is_floating_point() or value.is_complex()) and bool(value.isnan().any())
 
