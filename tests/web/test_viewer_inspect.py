@@ -400,7 +400,7 @@ def test_a_sample_stands_beside_its_values_its_output_and_its_target(base: Viewe
     assert tokens.all_inner_texts() == list(sample["tokens"])
     assert page.locator(".sample-image").count() == 1
     label = int(sample["label"])
-    beside = page.locator(".beside > div")
+    beside = page.locator(".companions > div")
     assert beside.filter(has_text=re.compile(r"^target \$target")).locator("code").inner_text() == str(label)
     for iteration in (1, 2):
         page = inspected(base, "blocks.1", sample=1, iteration=iteration)

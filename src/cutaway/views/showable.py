@@ -21,7 +21,7 @@ from cutaway.views.diff.diff_graph import diff_view
 from cutaway.views.draw.svg import svg
 from cutaway.views.graph.from_trace import graph_view
 from cutaway.views.graph.measures import measures
-from cutaway.views.graph.op_details import Detail, detail, details
+from cutaway.views.graph.op_details import OpDetails, detail, details
 from cutaway.views.pages.html import static_html as static_page
 from cutaway.views.pages.model import Page
 from cutaway.views.pages.result_pages import page_of
@@ -38,7 +38,7 @@ class ShowableGraph:
     view: GraphView
     trace: Trace | None
 
-    def detail(self, row: int, *, with_files: bool = True) -> Detail | None:
+    def detail(self, row: int, *, with_files: bool = True) -> OpDetails | None:
         """The details of an op by its row in the trace; None if the trace has no such row.
 
         Args:
@@ -48,7 +48,7 @@ class ShowableGraph:
             return None
         return detail(self.trace, row, with_files=with_files)
 
-    def details(self, budget: int, seconds: float = math.inf) -> dict[int, Detail]:
+    def details(self, budget: int, seconds: float = math.inf) -> dict[int, OpDetails]:
         """The details of every op, reduced until all of them fit into `budget` bytes of JSON.
 
         Args:
@@ -58,7 +58,7 @@ class ShowableGraph:
             return {}
         rows = list(dict.fromkeys(row for row in self.view.nodes.row if row >= 0))
         end = time.monotonic() + seconds
-        by_row: dict[int, Detail] = {}
+        by_row: dict[int, OpDetails] = {}
         parts = range(0, len(rows), _AT_ONCE)
         for first in progress(parts, len(parts), "parts of the page"):
             some = rows[first : first + _AT_ONCE]
@@ -77,7 +77,7 @@ class ShowablePage:
     def detail(self, row: int) -> None:
         """None: a page has no ops."""
 
-    def details(self, budget: int, seconds: float = math.inf) -> dict[int, Detail]:
+    def details(self, budget: int, seconds: float = math.inf) -> dict[int, OpDetails]:
         """Empty: a page has no ops."""
         return {}
 

@@ -17,7 +17,19 @@ from cutaway.views.draw.color_scale import contrast
 from cutaway.views.draw.style import DARK, LIGHT, TEXT_STYLES, color, style_of, style_sheet, text_style
 
 SVG = "{http://www.w3.org/2000/svg}"
-KINDS = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "condition", "new", "gone"]
+KINDS = [
+    "input",
+    "buffer",
+    "constant",
+    "plain",
+    "parametric",
+    "made",
+    "standin",
+    "failed",
+    "condition",
+    "new",
+    "removed",
+]
 
 
 def parsed(text: str) -> ET.Element:

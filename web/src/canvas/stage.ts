@@ -36,7 +36,7 @@ export interface LineItem {
   readonly hasTip: boolean;
   readonly label: string;
   readonly isFeedback: boolean;
-  readonly isGone: boolean;
+  readonly isRemoved: boolean;
   /** How many frames are around its end. */
   readonly depth: number;
   /** The longer side of the room it takes. */
@@ -76,7 +76,7 @@ export class Stage {
     const pair = (parent: number, child: number): number => parent * picture.boxes.length + child;
     const labels = new Map<number, string>();
     for (const edge of picture.edges) if (edge.label) labels.set(pair(edge.parent, edge.child), edge.label);
-    const isGone = picture.boxes.map((box) => box.mark === "gone");
+    const isRemoved = picture.boxes.map((box) => box.mark === "removed");
     const areas: Rect[] = [];
     this.lines = placement.lines.map(({ points, parent, child, is_feedback }): LineItem => {
       const label = child === null ? "" : labels.get(pair(parent, child)) ?? "";
@@ -85,7 +85,7 @@ export class Stage {
       return {
         points, label, hasTip: child !== null, isFeedback: is_feedback, look: "plain", alpha: 1,
         length: Math.max(area.width, area.height), depth: child === null ? 0 : depth[picture.boxes[child]!.frame]!,
-        isGone: isGone[parent]! || (child !== null && isGone[child]!),
+        isRemoved: isRemoved[parent]! || (child !== null && isRemoved[child]!),
       };
     });
     this.boxOf = new Map(picture.boxes.map((box, i) => [box.key, i]));

@@ -4,7 +4,7 @@ import { edgeKey, type Decorations, type EdgeLook, type Look } from "../canvas/t
 import { colorAt, css, isOnScale, position, scaleOf, type ColorScale } from "../lib/colors";
 import type { NodeMask } from "../lib/reachability";
 import type { Found } from "../lib/search";
-import { together, type Shown } from "../layout/box-of-node";
+import { aggregate, type NodeBoxes } from "../layout/box-of-node";
 import type { Representatives } from "../layout/representatives";
 import type { Fold, GraphView, Measure, Picture } from "../lib/wire";
 import { quantity } from "../lib/formatting";
@@ -19,8 +19,8 @@ export interface Drawn {
   readonly view: GraphView;
   readonly fold: Fold;
   readonly picture: Picture;
-  readonly shown: Shown;
-  readonly stands: Representatives;
+  readonly nodeBoxes: NodeBoxes;
+  readonly representatives: Representatives;
 }
 
 /** A measure for every box, and the scale that colors it. */
@@ -41,8 +41,8 @@ export interface DecorationInput {
 }
 
 /** A measure on the boxes that are shown. Sums are spread over what is shown, other numbers over the whole graph. */
-export function boxMeasure({ picture, shown }: Drawn, measure: Measure, isDark: boolean): BoxMeasure {
-  const values = picture.boxes.map((_, box) => together(measure, shown.nodes[box]));
+export function boxMeasure({ picture, nodeBoxes }: Drawn, measure: Measure, isDark: boolean): BoxMeasure {
+  const values = picture.boxes.map((_, box) => aggregate(measure, nodeBoxes.nodes[box]));
   return { measure, values, scale: scaleOf(measure, measure.total === "sum" ? values : measure.values, isDark) };
 }
 
@@ -50,7 +50,7 @@ type Draft = { -readonly [K in keyof Look]: Look[K] };
 
 /** The looks of all boxes and edges. */
 export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
-  const { picture, shown } = drawn;
+  const { picture, nodeBoxes } = drawn;
   const found = asked.found ? counts(drawn, asked.found) : null;
   const color = asked.color?.scale ? shades(asked.color.scale) : null;
   const boxes = new Map<string, Look>();
@@ -62,7 +62,7 @@ export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
     const value = asked.color?.values[number];
     if (color && asked.color?.scale && isOnScale(asked.color.scale, value)) look.strip = color(value);
     if (asked.size) addSize(look, asked.size, number);
-    if (asked.reached) addReached(look, asked.reached, shown.nodes[number]);
+    if (asked.reached) addReached(look, asked.reached, nodeBoxes.nodes[number]);
     if (found) addFound(look, found, key);
     const action = actionOf(drawn, group, stack);
     if (action) look.action = action;
@@ -127,16 +127,16 @@ function addFound(look: Draft, found: ReadonlyMap<string, number>, key: string):
 }
 
 /** How many of the things found each box or frame holds. */
-export function counts({ view, picture, shown, stands }: Drawn, found: Found): Map<string, number> {
+export function counts({ view, picture, nodeBoxes, representatives }: Drawn, found: Found): Map<string, number> {
   const out = new Map<string, number>();
   const add = (key: string): void => void out.set(key, (out.get(key) ?? 0) + 1);
-  for (const node of found.nodes) if (shown.box[node] >= 0) add(picture.boxes[shown.box[node]].key);
+  for (const node of found.nodes) if (nodeBoxes.box[node] >= 0) add(picture.boxes[nodeBoxes.box[node]].key);
   const drawn = new Set([...picture.boxes, ...picture.frames].map(({ key }) => key));
   for (const group of found.groups) {
-    const own = `g${stands.group(group)}`;
+    const own = `g${representatives.representative(group)}`;
     if (drawn.has(own)) add(own);
     else {
-      const box = shown.box[view.groups.first[group]];
+      const box = nodeBoxes.box[view.groups.first[group]];
       if (box >= 0) add(picture.boxes[box].key);
     }
   }
@@ -144,22 +144,22 @@ export function counts({ view, picture, shown, stands }: Drawn, found: Found): M
 }
 
 /** The keys of the frames around boxes that hold something reached. */
-function highlightedFrames({ picture: { boxes, frames }, shown }: Drawn, reached: NodeMask): Set<string> {
+function highlightedFrames({ picture: { boxes, frames }, nodeBoxes }: Drawn, reached: NodeMask): Set<string> {
   const lit = new Set<string>();
   boxes.forEach(({ frame }, box) => {
-    if (!shown.nodes[box].some((node) => reached[node])) return;
+    if (!nodeBoxes.nodes[box].some((node) => reached[node])) return;
     for (let at = frame; at > 0; at = frames[at].parent) lit.add(frames[at].key);
   });
   return lit;
 }
 
 /** The edges between boxes along which something reached leads to something reached. */
-function highlightedEdges({ view, picture, shown }: Drawn, reached: NodeMask): Map<string, EdgeLook> {
+function highlightedEdges({ view, picture, nodeBoxes }: Drawn, reached: NodeMask): Map<string, EdgeLook> {
   const n = picture.boxes.length;
   const pairs = new Set<number>();
   view.edges.parent.forEach((parent, edge) => {
     const child = view.edges.child[edge];
-    if (reached[parent] && reached[child]) pairs.add(shown.box[parent] * n + shown.box[child]);
+    if (reached[parent] && reached[child]) pairs.add(nodeBoxes.box[parent] * n + nodeBoxes.box[child]);
   });
   const numbers = new Map(picture.boxes.map(({ key }, number) => [key, number]));
   const out = new Map<string, EdgeLook>();

@@ -5,10 +5,10 @@ import { differences, type Difference } from "../lib/diff-list";
 import { IconButton, Labeled } from "./controls";
 import { usePage } from "./context";
 
-const NAMES: Record<Difference, string> = { new: "+ new", gone: "− gone", changed: "~ changed", apart: "Δ values" };
+const NAMES: Record<Difference, string> = { new: "+ new", removed: "− removed", changed: "~ changed", values: "Δ values" };
 const TITLES: Record<Difference, string> = {
-  new: "Ops only in this trace", gone: "Ops only in the other trace",
-  changed: "Ops with a different shape or different arguments", apart: "Ops with different values",
+  new: "Ops only in this trace", removed: "Ops only in the other trace",
+  changed: "Ops with a different shape or different arguments", values: "Ops with different values",
 };
 
 export function Compare() {

@@ -49,7 +49,7 @@ const MEANINGS: readonly LegendEntry[] = [
   flag("decides a test", CONDITION),
   legendEntry("failed", { kind: "failed" }, (box) => box.kind === "failed" || (box.flags & FAILED) !== 0),
   mark("new", "new"),
-  mark("gone", "gone"),
+  mark("removed", "removed"),
   mark("changed", "changed"),
   legendEntry("values differ a little", { shade: 1 }, (box) => box.shade > 0),
   legendEntry("… very much", { shade: 4 }, (box) => box.shade > 0),

@@ -63,15 +63,15 @@ export function toDepth({ groups }: GraphView, depth: number): Set<number> {
 export function boxesAtDepths(view: GraphView, rolled: boolean): number[] {
   const { depth, parent } = view.groups;
   const counts = new Array<number>(deepest(view)).fill(0);
-  const stands = new Representatives(view, { open: [], rolled, apart: [] });
+  const representatives = new Representatives(view, { open: [], rolled, apart: [] });
   const count = (from: number, end: number): void => {
     for (let at = Math.max(1, from); at < end; at++) counts[at - 1] += 1;
   };
   // A node shows where its group is open, a group where that around it is and it is not.
   for (let group = 1; group < parent.length; group++)
-    if (stands.group(group) === group) count(depth[parent[group]] + 1, depth[group] + 1);
+    if (representatives.representative(group) === group) count(depth[parent[group]] + 1, depth[group] + 1);
   view.nodes.group.forEach((group, node) => {
-    if (stands.node(node) === node) count(depth[group] + 1, counts.length + 1);
+    if (representatives.node(node) === node) count(depth[group] + 1, counts.length + 1);
   });
   return counts;
 }
@@ -118,17 +118,17 @@ export function inRun(view: GraphView, key: string | null, run: number): string 
 }
 
 /** The same box or frame as it is drawn: in the first of identical blocks, in the first pass. */
-export function drawnAs(stands: Representatives, key: string): string {
+export function drawnAs(representatives: Representatives, key: string): string {
   const number = Number(key.slice(1));
-  if (key.startsWith("n")) return `n${stands.node(number)}`;
-  return key.startsWith("g") ? `g${stands.group(number)}` : key;
+  if (key.startsWith("n")) return `n${representatives.node(number)}`;
+  return key.startsWith("g") ? `g${representatives.representative(number)}` : key;
 }
 
 /** All groups that are drawn as these are; what is done to one is done to each of them. */
 function identicalGroups(view: GraphView, state: State, groups: readonly number[]): number[] {
-  const stands = new Representatives(view, foldOf(state));
-  const drawn = new Set(groups.map((group) => stands.group(group)));
-  return [...view.groups.parent.keys()].filter((other) => other > 0 && drawn.has(stands.group(other)));
+  const representatives = new Representatives(view, foldOf(state));
+  const drawn = new Set(groups.map((group) => representatives.representative(group)));
+  return [...view.groups.parent.keys()].filter((other) => other > 0 && drawn.has(representatives.representative(other)));
 }
 
 function withOpen(state: State, groups: Iterable<number>, is: boolean): State {

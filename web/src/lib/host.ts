@@ -1,10 +1,10 @@
 // Sources of op details that are not in the view: the HTML file itself or the notebook kernel.
 
-import type { Detail } from "./wire";
+import type { OpDetails } from "./wire";
 
 export interface Host {
   /** Details of an op, by its row in the trace; null if they are not stored with the picture. */
-  detail(row: number): Promise<Detail | null>;
+  detail(row: number): Promise<OpDetails | null>;
   /** What to say where that takes long. */
   readonly delay?: string;
 }
@@ -22,7 +22,7 @@ export const CHUNK = 64;
 
 /** The details that lie in the file, in chunks that are decoded when first looked into. `find` gives a chunk's text. */
 export function embeddedHost(find: (chunk: number) => string | null): Host {
-  const chunks = new Map<number, Promise<Record<number, Detail>>>();
+  const chunks = new Map<number, Promise<Record<number, OpDetails>>>();
   return {
     async detail(row) {
       const number = Math.floor(row / CHUNK);
@@ -39,7 +39,7 @@ export function embeddedHost(find: (chunk: number) => string | null): Host {
 
 /** Details asked of the kernel, each once; again only where it has not answered for long, being busy or gone. */
 export function kernelHost(model: Model, view: number): Host {
-  const asked = new Map<number, Promise<Detail | null>>();
+  const asked = new Map<number, Promise<OpDetails | null>>();
   return {
     delay: "The kernel is busy or not running. Details appear as soon as it responds.",
     detail(row) {
@@ -60,10 +60,10 @@ export function kernelHost(model: Model, view: number): Host {
 const PATIENCE = 20_000;
 let lastId = 0;
 
-function requestDetail(model: Model, view: number, row: number): Promise<Detail | null> {
+function requestDetail(model: Model, view: number, row: number): Promise<OpDetails | null> {
   const id = ++lastId;
   return new Promise((resolve) => {
-    const answered = (message: { id?: number; detail?: Detail | null }) => {
+    const answered = (message: { id?: number; detail?: OpDetails | null }) => {
       if (message?.id !== id) return;
       model.off("msg:custom", answered);
       resolve(message.detail ?? null);

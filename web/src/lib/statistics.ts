@@ -114,13 +114,13 @@ function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>, f
   const isShare = unit === "elements" && one.value !== null && count;
   const text = isShare ? `${short((100 * one.value!) / count)} %` : formatStatistic(one);
   const whole = one.value === null ? missingText(one) || text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
-  return { name, title: titleOf(name), text, exact: whole, marks, notes: [], isOut: marks.length > 0 || one.word !== "" };
+  return { name, title: titleOf(name), text, exact: whole, marks, notes: [], isOut: marks.length > 0 || one.non_finite !== "" };
 }
 
 /** Why a tensor has no such statistic; "" where it should have it. */
-export function missingText({ name, value, word }: StatisticView): string {
+export function missingText({ name, value, non_finite }: StatisticView): string {
   const { undefined: which } = statisticOf(name);
-  return value === null && !word && which ? `none for ${which}` : "";
+  return value === null && !non_finite && which ? `none for ${which}` : "";
 }
 
 /** What a curve says that is a number at no step, where some tensors have no such statistic. */
@@ -129,9 +129,9 @@ export function allMissing(name: string): string | undefined {
   return which ? `NaN at every step, as for ${which}.` : undefined;
 }
 
-function formatStatistic({ value, word }: StatisticView): string {
+function formatStatistic({ value, non_finite }: StatisticView): string {
   if (value !== null) return short(value);
-  return { nan: "NaN", inf: "∞", "-inf": "−∞" }[word] ?? "–";
+  return { nan: "NaN", inf: "∞", "-inf": "−∞" }[non_finite] ?? "–";
 }
 
 /** Short labels of the z-scores that mark an outlier. */

@@ -12,7 +12,7 @@ interface Props {
 export function Key({ names, dashes, hidden, onToggle }: Props) {
   if (names.length < 2) return null;
   return (
-    <div class="plate-key">
+    <div class="block-key">
       {names.map((name, place) => (
         <button type="button" key={place} aria-pressed={!hidden.has(place)} title={hidden.has(place) ? "Show" : "Hide"} onClick={() => onToggle(place)}>
           <Swatch place={place} isDashed={dashes?.[place]} />{name}

@@ -28,5 +28,5 @@ export function tipPlace(own: Box, around: Box, end: number): TipPlace {
 }
 
 export function Tip({ at, children }: { at: TipPlace | null; children: ComponentChildren }) {
-  return <div class={`plate-tip${at ? "" : " gone"}`} aria-live="polite" style={at ?? {}}>{children}</div>;
+  return <div class={`block-tip${at ? "" : " hidden"}`} aria-live="polite" style={at ?? {}}>{children}</div>;
 }

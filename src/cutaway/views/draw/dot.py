@@ -85,8 +85,8 @@ def _ink(sheet: Sheet, number: int, box: Box) -> str:
 
 def _edge(sheet: Sheet, edge: Edge) -> str:
     boxes, faint = sheet.picture.boxes, sheet.picture.faint
-    is_gone = "gone" in (boxes[edge.parent].mark, boxes[edge.child].mark)
-    own = style_of(["edge", *(["feedback"] if edge.is_feedback else []), *(["gone"] if is_gone else [])])
+    is_removed = "removed" in (boxes[edge.parent].mark, boxes[edge.child].mark)
+    own = style_of(["edge", *(["feedback"] if edge.is_feedback else []), *(["removed"] if is_removed else [])])
     faded = "47" if edge.parent in faint or edge.child in faint else ""
     attributes = {
         "label": _escaped(edge.label),

@@ -35,7 +35,7 @@ _MEANINGS: Final = (
     ("failed", "function", "failed here", "failed"),
     ("plain focused", "function", "in focus", "focused"),
     ("plain new", "function", "+ new", "new"),
-    ("plain gone", "function", "− gone", "gone"),
+    ("plain removed", "function", "− removed", "removed"),
     ("plain changed", "function", "~ changed", "changed"),
     ("plain apart1", "function", "Δ values differ, a little", "apart"),
     ("plain apart4", "function", "much", "apart"),

@@ -143,8 +143,8 @@ class _Painter:
     def _marks(self, line: Line) -> tuple[str, ...]:
         """Classes of an edge that leads to or from a removed op, or to the op that failed."""
         ends = [self.sheet.picture.boxes[end] for end in (line.parent, line.child) if end is not None]
-        gone = ["gone"] if any(end.mark == "gone" for end in ends) else []
-        return (*gone, *(["failed"] if line.child is not None and ends[-1].kind == "failed" else []))
+        removed = ["removed"] if any(end.mark == "removed" for end in ends) else []
+        return (*removed, *(["failed"] if line.child is not None and ends[-1].kind == "failed" else []))
 
     def _tag(self, line: Line, label: str, is_faint: bool) -> TextLine:
         """The label beside the tip of a line; the layout leaves room for it there."""

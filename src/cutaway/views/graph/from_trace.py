@@ -283,7 +283,7 @@ class _GraphBuilder:
         parent: list[int] = []
         child: list[int] = []
         argument: list[str] = []
-        begins: list[int] = []
+        branch_starts: list[int] = []
         starts = self.trace.conditionals.starts
         for i, row in enumerate(self.order):
             if row < 0:
@@ -293,11 +293,11 @@ class _GraphBuilder:
                 drawn = self._arguments(row) if self.table.kind[row] == OP else []
             for upper, name in drawn:
                 if (upper, row) in starts:
-                    begins.append(len(parent))
+                    branch_starts.append(len(parent))
                 parent.append(self.index[self.identity_sources.get((upper, row), upper)])
                 child.append(i)
                 argument.append(name)
-        return EdgeColumns(tuple(parent), tuple(child), tuple(argument), tuple(begins))
+        return EdgeColumns(tuple(parent), tuple(child), tuple(argument), tuple(branch_starts))
 
     def _arguments(self, row: int) -> list[tuple[int, str]]:
         """The drawn parents, each with its argument name where the edge needs a label."""

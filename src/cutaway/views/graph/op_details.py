@@ -64,7 +64,7 @@ class ParameterPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class OpDetails:
     """The details of one op or source."""
 
     row: int
@@ -101,7 +101,7 @@ class DetailLevel:
     """Whether to read source files; otherwise only the line saved with the trace is shown."""
 
 
-def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS, *, with_files: bool = True) -> Detail:
+def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS, *, with_files: bool = True) -> OpDetails:
     """The details of one row of a trace.
 
     Args:
@@ -111,10 +111,10 @@ def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS, *, with_files
     return _detail(Op(trace, row), DetailLevel(most_pixels, with_files=with_files))
 
 
-def _detail(op: Op, level: DetailLevel) -> Detail:
+def _detail(op: Op, level: DetailLevel) -> OpDetails:
     stack = op.stack
     value, missing = _value(op, level)
-    return Detail(
+    return OpDetails(
         row=op.node,
         label=printable(op.label),
         site=printable(op.site),
@@ -132,14 +132,14 @@ def _detail(op: Op, level: DetailLevel) -> Detail:
     )
 
 
-def details(trace: Trace, rows: Sequence[int], budget_bytes: int = 12_000_000) -> dict[int, Detail]:
+def details(trace: Trace, rows: Sequence[int], budget_bytes: int = 12_000_000) -> dict[int, OpDetails]:
     """The details of many rows, reduced until they fit into `budget_bytes` of JSON.
 
     Pictures get smaller first. Then pictures of parameters, the context of source lines, all pictures and the stacks
     are left out; in the end, whole rows.
     """
     wanted = list(dict.fromkeys(row for row in rows if row >= 0))
-    by_row: dict[int, Detail] = {}
+    by_row: dict[int, OpDetails] = {}
     left = budget_bytes - 2
     enough = 0
     for i, row in enumerate(wanted):
@@ -164,7 +164,7 @@ def _level_for(n_bytes: int) -> DetailLevel:
     )
 
 
-def _reductions(whole: Detail) -> Iterator[Detail]:
+def _reductions(whole: OpDetails) -> Iterator[OpDetails]:
     """The whole detail, then versions with less and less in them."""
     yield whole
     bare = tuple(replace(p, value=_without_image(p.value), grad=_without_image(p.grad)) for p in whole.parameters)

@@ -1,6 +1,6 @@
-"""The data model of a page: sections with plates, for notebooks, HTML files, the viewer and terminals.
+"""The data model of a page: sections with blocks, for notebooks, HTML files, the viewer and terminals.
 
-A plate is one block of a page, such as a table, a chart or colored text. It is plain data: Python decides what it says,
+A block is one part of a page, such as a table, a chart or colored text. It is plain data: Python decides what it says,
 `web/src/pages` how it looks. Texts are plain text, never HTML. Lists and arrays are stored as tuples; numbers that are
 not finite become None.
 """
@@ -245,7 +245,7 @@ class Text:
 
     tokens: Sequence[str]
     values: Sequence[Sequence[float | None]]
-    """One row per channel of the plate, one number per token; None for a token without a value."""
+    """One row per channel of the block, one number per token; None for a token without a value."""
     title: str = ""
     marks: Sequence[int] = ()
     """Positions of tokens to frame."""
@@ -274,7 +274,7 @@ class ColoredText:
     """Whether negative values have their own color."""
     most: Sequence[float] = ()
     """The magnitude with the full color, per channel; the largest by default."""
-    is_contest: bool = False
+    shows_strongest: bool = False
     """Whether channels compete for tokens, as factors do: each has its own color and a curve beside the text, and a
     token has the color of its strongest channel."""
     is_share: bool = False
@@ -294,7 +294,7 @@ class ColoredText:
             )
             if any(not -1 <= channel < len(self.channels) for channel in text.chooses):
                 raise InputError(f"chooses= has {sorted(set(text.chooses))}, of {len(self.channels)} channels.")
-        if self.is_contest and (self.link or any(text.chooses for text in self.texts)):
+        if self.shows_strongest and (self.link or any(text.chooses for text in self.texts)):
             raise InputError("competing channels cannot be linked, and tokens cannot select them.")
         own = self.most or [
             max((abs(value) for text in self.texts for value in text.values[channel] if value is not None), default=0.0)
@@ -304,28 +304,28 @@ class ColoredText:
         _set_fields(self, most=tuple(float(value) for value in own))
 
 
-Plate = Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText
+Block = Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Plates with a common title."""
+    """Blocks of a page with a common title."""
 
     title: str
     about: str = ""
-    plates: Sequence[Plate] = ()
+    blocks: Sequence[Block] = ()
     is_wide: bool = False
     """Whether it takes the full width; other sections may be side by side."""
 
     def __post_init__(self) -> None:
-        _set_fields(self, title=str(self.title), about=str(self.about), plates=tuple(self.plates))
+        _set_fields(self, title=str(self.title), about=str(self.about), blocks=tuple(self.blocks))
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Result):
     """A page about a result: `cutaway.show(page)`, `page.to_html("page.html")`, or `print(page)`.
 
-    >>> print(Page("Units", sections=[Section("Scores", plates=[Bars(["#1", "#2"], [0.5, 0.25])])]).text(40))
+    >>> print(Page("Units", sections=[Section("Scores", blocks=[Bars(["#1", "#2"], [0.5, 0.25])])]).text(40))
     Units
     =====
     <BLANKLINE>
@@ -346,11 +346,11 @@ class Page(Result):
         _set_fields(self, title=str(self.title), about=str(self.about), sections=tuple(self.sections))
         _set_fields(self, topic=str(self.topic))
         linked: dict[str, int] = {}
-        for plate in (plate for section in self.sections for plate in section.plates):
-            if isinstance(plate, ColoredText) and plate.link:
-                n = linked.setdefault(plate.link, len(plate.channels))
+        for block in (block for section in self.sections for block in section.blocks):
+            if isinstance(block, ColoredText) and block.link:
+                n = linked.setdefault(block.link, len(block.channels))
                 _check_same_length(
-                    len(plate.channels), n, f"channels of a text linked by {plate.link!r}", "channels of another one"
+                    len(block.channels), n, f"channels of a text linked by {block.link!r}", "channels of another one"
                 )
 
     def page(self) -> Page:

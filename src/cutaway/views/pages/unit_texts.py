@@ -53,7 +53,7 @@ def units_page(acts: Activations, units: int | str | Iterable[int | str], **how:
     """Page with the sentences of `units_text`, which takes the options in `how`."""
     text = units_text(acts, units, **how)
     n = plural(len(text.texts), "sentence")
-    title, sections = f"Text colored by {', '.join(text.channels)}", [Section("Sentences", plates=[text])]
+    title, sections = f"Text colored by {', '.join(text.channels)}", [Section("Sentences", blocks=[text])]
     return Page(title, f"{n} of {acts.n_items:,}.", sections, topic="neurons")
 
 

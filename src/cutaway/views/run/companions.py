@@ -36,7 +36,7 @@ class TokenValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Companion:
     """A companion of a tensor for the same sample: the target, or the model's output."""
 
     row: int
@@ -76,7 +76,7 @@ def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | No
     return TokenValues(tokens, _MEASURES, values, is_square=False)
 
 
-def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
+def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Companion, ...]:
     """The output of the model and the target for the same sample; with iterations, those of the same iteration."""
     found: list[tuple[int, Row, Array]] = []
     for other, row in enumerate(rows.rows):
@@ -100,7 +100,7 @@ def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Besid
     targets.sort(key=lambda entry: entry[1].dtype.kind != "f")
     verdicts = _verdicts([values for _, row, values in found if row.role != "target"], targets)
     return tuple(
-        Beside(
+        Companion(
             row=other,
             site=row.base,
             role=row.role if row.role == "target" else "output",

@@ -16,7 +16,7 @@ from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS,
 from cutaway.core.zscores import robust_z
 from cutaway.store.format.records import UPDATE, Row
 from cutaway.store.runs.step import Step
-from cutaway.views.run.companions import Beside, TokenValues, by_token, companions
+from cutaway.views.run.companions import Companion, TokenValues, by_token, companions
 from cutaway.views.run.kept_values import (
     KeptValues,
     kept_array,
@@ -49,7 +49,7 @@ class StatisticView:
     name: str
     value: float | None
     """None if there is none, or it is not finite."""
-    word: str
+    non_finite: str
     """"nan", "inf" or "-inf" if that is the value; "" for a number, and for statistics the tensor cannot have."""
     z_history: float | None
     """Robust z-score among recent steps of this tensor of the same kind; None if there are too few."""
@@ -120,7 +120,7 @@ class TensorView:
     """Whether the picture shows z-scores over the batch."""
     picture: ValuePicture | None
     tokens: TokenValues | None
-    beside: tuple[Beside, ...]
+    companions: tuple[Companion, ...]
     units: TableView | None
     samples: TableView | None
     about_units: str
@@ -192,7 +192,7 @@ def tensor_view(
         is_normalized=is_normalized,
         picture=part.picture,
         tokens=part.tokens,
-        beside=() if sample is None else companions(rows, at, number, sample),
+        companions=() if sample is None else companions(rows, at, number, sample),
         units=_table(part, "unit"),
         samples=_table(part, "samples"),
         about_units=_about_units(rows, at, row),
@@ -237,7 +237,7 @@ def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> t
         StatisticView(
             name=name,
             value=finite_or_none(values[column]),
-            word=_word(name, values[column], is_finite=is_finite),
+            non_finite=_non_finite(name, values[column], is_finite=is_finite),
             z_history=finite_or_none(z_history[column]) if statistic(name).is_tracked else None,
             z_step=finite_or_none(z_step[column]),
             n_history=int(n_history[column]),
@@ -248,7 +248,7 @@ def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> t
     )
 
 
-def _word(name: str, value: float, *, is_finite: bool) -> str:
+def _non_finite(name: str, value: float, *, is_finite: bool) -> str:
     """The text for a statistic that is not a finite number.
 
     Args:

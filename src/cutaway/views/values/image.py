@@ -46,7 +46,7 @@ class Image:
     """The index of the first pixel in the value."""
     tile_word: str
     """What a tile is: "channel", "head"…; "" if the value has no tiles."""
-    n_all: int
+    n_tiles_total: int
     """Number of tiles of the value, shown or not."""
     ranges: tuple[tuple[float, float], ...]
     """The `low` and `high` of each tile, if each has its own; else empty."""
@@ -94,9 +94,13 @@ def image(numbers: Numbers, layout: Layout, most_pixels: int) -> Image | None:
     captions += [f"means of {blocks[0]} × {blocks[1]}"] if blocks != (1, 1) else []
     captions += [numbers.note] if numbers.note else []
     rendered = _render(reduced, " · ".join(captions), is_each=layout.is_each)
-    n_all = 0 if slicing.tiled is None else shape[slicing.tiled]
+    n_tiles_total = 0 if slicing.tiled is None else shape[slicing.tiled]
     return replace(
-        rendered, axes=slicing.axes, first=slicing.first(start, len(shape)), tile_word=slicing.tile_word, n_all=n_all
+        rendered,
+        axes=slicing.axes,
+        first=slicing.first(start, len(shape)),
+        tile_word=slicing.tile_word,
+        n_tiles_total=n_tiles_total,
     )
 
 
@@ -226,7 +230,7 @@ def _render(tiles: Floats, caption: str, *, is_each: bool) -> Image:
         axes=(-1, -1, -1),
         first=(),
         tile_word="",
-        n_all=0,
+        n_tiles_total=0,
         ranges=ranges if len(ranges) > 1 else (),
     )
 

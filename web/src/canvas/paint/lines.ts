@@ -14,7 +14,7 @@ export function paintLines(ctx: Context, view: View, lines: readonly LineItem[])
   const groups = new Map<string, LineItem[]>();
   for (const line of lines) {
     if (line.look === "hidden" || line.alpha <= 0 || isTooShort(line, view)) continue;
-    const key = `${line.look}|${line.isFeedback}|${line.isGone}|${line.alpha}`;
+    const key = `${line.look}|${line.isFeedback}|${line.isRemoved}|${line.alpha}`;
     const group = groups.get(key);
     if (group) group.push(line);
     else groups.set(key, [line]);
@@ -29,11 +29,11 @@ export function paintLines(ctx: Context, view: View, lines: readonly LineItem[])
 function paintGroup(ctx: Context, view: View, group: readonly LineItem[]): void {
   const first = group[0]!;
   const isStrong = first.look === "strong";
-  const color = isStrong ? view.theme.accent : first.isGone ? view.theme.bad : view.theme.edge;
+  const color = isStrong ? view.theme.accent : first.isRemoved ? view.theme.bad : view.theme.edge;
   ctx.globalAlpha = ALPHA[first.look] * first.alpha * (isStrong ? 1 : view.detail.edgeAlpha);
   ctx.strokeStyle = color;
   ctx.lineWidth = strokeWidth(view, WIDTH[first.look]);
-  const isDashed = (first.isFeedback || first.isGone) && view.detail.curves;
+  const isDashed = (first.isFeedback || first.isRemoved) && view.detail.curves;
   ctx.setLineDash(isDashed ? [5 * view.k, 3 * view.k] : []);
   ctx.beginPath();
   for (const line of group) trace(ctx, view, line.points);

@@ -36,7 +36,7 @@ const NOTHING = "rgba(0,0,0,0)";
 
 const KINDS: readonly Kind[] = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "target", "loss"];
 const FORMS: readonly Form[] = ["function", "leaf", "folded", "small"];
-const MARKS: readonly Mark[] = ["", "new", "gone", "changed"];
+const MARKS: readonly Mark[] = ["", "new", "removed", "changed"];
 
 /** Gives out styles, the same object for the same look. */
 export class Styles {
@@ -156,14 +156,14 @@ function byComparison(style: Draft, { mark, shade }: Box, theme: Theme): void {
 }
 
 function byMark(style: Draft, mark: Exclude<Mark, "">, theme: Theme): void {
-  const color = { new: theme.ok, gone: theme.bad, changed: theme.plum }[mark];
+  const color = { new: theme.ok, removed: theme.bad, changed: theme.plum }[mark];
   style.stroke = style.coarse = color;
   style.name = theme.ink;
   style.width = 2;
-  style.dash = mark === "gone" ? [3, 3] : [];
+  style.dash = mark === "removed" ? [3, 3] : [];
   if (mark === "new") style.fill = mix(theme.ok, theme.panel, theme.isDark ? 0.24 : 0.14);
-  if (mark === "gone") style.fill = mix(theme.bad, theme.paper, 0.06);
-  sign(style, { new: "+", gone: "−", changed: "~" }[mark], color);
+  if (mark === "removed") style.fill = mix(theme.bad, theme.paper, 0.06);
+  sign(style, { new: "+", removed: "−", changed: "~" }[mark], color);
 }
 
 function byLook(style: Draft, look: Look, theme: Theme): void {

@@ -21,8 +21,8 @@ export function GroupPanel({ group }: { group: number }) {
     { key: `n${node}`, name: view.nodes.label[node], about: view.nodes.site[node], value: values[node] ?? 0 }
   )), [inside]);
   const alike = useMemo(() => {
-    const own = drawn.stands.group(group);
-    return [...groups.parent.keys()].filter((other) => other > 0 && drawn.stands.group(other) === own);
+    const own = drawn.representatives.representative(group);
+    return [...groups.parent.keys()].filter((other) => other > 0 && drawn.representatives.representative(other) === own);
   }, [drawn, group]);
   const label = groups.label[group];
   const address = label.replace(/[ ].*$/, "");

@@ -1,6 +1,6 @@
 // Measures of the selection as cards, and buttons to highlight ancestors, descendants and paths.
 
-import { together } from "../../layout/box-of-node";
+import { aggregate } from "../../layout/box-of-node";
 import { quantity } from "../../lib/formatting";
 import { usePage } from "../context";
 import type { Highlight } from "../state";
@@ -9,7 +9,7 @@ import type { Highlight } from "../state";
 export function Numbers({ nodes }: { nodes: readonly number[] }) {
   const { view, state, act } = usePage();
   const found = view.measures.flatMap((measure) => {
-    const value = together(measure, nodes);
+    const value = aggregate(measure, nodes);
     // The statistics of a single op are shown with its value.
     const isTold = nodes.length === 1 && measure.total === "max" && measure.name !== state.color && !measure.name.startsWith("grad");
     return value === null || isTold || (value === 0 && measure.total === "sum") ? [] : [{ measure, value }];
@@ -18,7 +18,7 @@ export function Numbers({ nodes }: { nodes: readonly number[] }) {
   return (
     <div class="stats costs">
       {found.map(({ measure, value }) => {
-        const whole = measure.total === "sum" ? together(measure, measure.values.keys()) : null;
+        const whole = measure.total === "sum" ? aggregate(measure, measure.values.keys()) : null;
         const share = whole ? value / whole : null;
         return (
           <button type="button" key={measure.name} class={`stat${state.color === measure.name ? " on" : ""}`}

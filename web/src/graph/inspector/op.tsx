@@ -1,7 +1,7 @@
 // Inspector of an op: value, gradient, arguments, source.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Detail } from "../../lib/wire";
+import type { OpDetails } from "../../lib/wire";
 import { CONDITION, FAILED, OUTPUT } from "../../lib/wire";
 import { Link } from "../controls";
 import { usePage } from "../context";
@@ -33,8 +33,8 @@ export function OpPanel({ node }: { node: number }) {
     flags & CONDITION ? "decides a test" : "",
     nodes.pass_[node] > 1 ? `pass ${nodes.pass_[node]}` : "",
   ];
-  const box = drawn.shown.box[node];
-  const alike = box >= 0 && drawn.picture.boxes[box].node >= 0 ? drawn.shown.nodes[box] : [];
+  const box = drawn.nodeBoxes.box[node];
+  const alike = box >= 0 && drawn.picture.boxes[box].node >= 0 ? drawn.nodeBoxes.nodes[box] : [];
   return (
     <article class="panel" key={node}>
       <Path groups={around(view, `n${node}`)} />
@@ -57,7 +57,7 @@ export function OpPanel({ node }: { node: number }) {
 function OpDetails({ node }: { node: number }) {
   const { view, host } = usePage();
   const row = view.nodes.row[node];
-  const [detail, setDetail] = useState<Detail | null | "asked" | "delayed">("asked");
+  const [detail, setDetail] = useState<OpDetails | null | "asked" | "delayed">("asked");
   useEffect(() => {
     let isCurrent = true;
     setDetail("asked");
@@ -91,7 +91,7 @@ function Failure({ lines }: { lines: readonly string[] }) {
   );
 }
 
-function Details({ detail }: { detail: Detail }) {
+function Details({ detail }: { detail: OpDetails }) {
   const { view, go } = usePage();
   const toRow = (row: number | null): number => (row === null ? -1 : view.nodes.row.indexOf(row));
   return (

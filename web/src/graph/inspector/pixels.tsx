@@ -67,9 +67,9 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   // Pixels are square as far as that fits; a long vector or a tall matrix is stretched to be seen at all.
   const hasTiles = image.kind === "tiles";
   const highest = hasTiles ? HIGHEST_TILES : HIGHEST;
-  const wide = Math.min(width / image.columns, image.n_all > 1 && image.n_tiles === 1 ? LARGEST_ALONE : LARGEST);
+  const wide = Math.min(width / image.columns, image.n_tiles_total > 1 && image.n_tiles === 1 ? LARGEST_ALONE : LARGEST);
   const along = Math.max(Math.min(wide, highest / image.rows), image.kind === "line" ? 22 / image.rows : 0);
-  const isPicture = hasTiles || image.n_all > 0; // images keep their shape, one alone too
+  const isPicture = hasTiles || image.n_tiles_total > 0; // images keep their shape, one alone too
   const pixel = isPicture ? Math.min(wide, Math.max(along, LEAST)) : wide;
   const size = { width: `${pixel * image.columns * zoom}px`, height: `${Math.max((isPicture ? pixel : along) * image.rows, 8) * zoom}px` };
   const value = over ? valueAt(image, data, over.row, over.column) : null;

@@ -2,7 +2,7 @@
 
 import type { PageView } from "../../pages/wire";
 import type { Matrix } from "../../lib/node-colors";
-import type { Detail, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../../lib/wire";
+import type { OpDetails, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../../lib/wire";
 
 /** One thing to query for. Two with the same key are the same. */
 export interface Query<T> {
@@ -73,7 +73,7 @@ export const valuesQuery = (run: string, row: number, step: number, sample: numb
 export const csvQuery = (run: string, row: number, step: number, sample: number | null = null): Query<string> =>
   ({ ...constantQuery(run, "/values", { row, step, sample, format: "csv" }), read: (response: Response) => response.text() });
 export const traceQuery = (id: string): Query<GraphView> => ({ key: `/api/trace/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json });
-export const detailQuery = (id: string, row: number): Query<Detail | null> =>
+export const detailQuery = (id: string, row: number): Query<OpDetails | null> =>
   ({ key: `/api/trace/${encodeURIComponent(id)}/detail?row=${row}`, run: id, isGrowing: false, read: json });
 
 /** `edition` is that of the thing, as the list tells it. */

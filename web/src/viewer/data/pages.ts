@@ -19,7 +19,7 @@ export function typeName(type: string): string {
 /** The items of a tab: collections first, then results by time. Items that cannot be opened have no topic and are listed under Neurons. */
 export function onTab(items: readonly RunItem[], topic: Topic): RunItem[] {
   const own = items.filter(({ kind, page }) => (kind === "activations" || kind === "result") && (page?.topic ?? "neurons") === topic);
-  const when = ({ page }: RunItem): number => page?.made ?? Number.MAX_VALUE;
+  const when = ({ page }: RunItem): number => page?.created ?? Number.MAX_VALUE;
   const made = own.filter(({ kind }) => kind === "result").sort((a, b) => when(a) - when(b));
   return [...own.filter(({ kind }) => kind === "activations"), ...made];
 }
@@ -33,7 +33,7 @@ export function sizeOf({ kind, page, state }: RunItem): string {
 
 /** The time in this part of the world, to the minute; "" where it is not known. */
 export function whenOf({ page }: RunItem): string {
-  return page?.made ? new Date(page.made * 1000).toLocaleString("sv").slice(0, 16) : "";
+  return page?.created ? new Date(page.created * 1000).toLocaleString("sv").slice(0, 16) : "";
 }
 
 /** Cache version of a unit's page: it depends on the collection and on all rankings in the folder. */

@@ -48,7 +48,7 @@ export function colorBoxes(base: Decorations, drawn: Drawn, coloring: NodeColori
   };
   drawn.picture.boxes.forEach(({ key, kind }, number) => {
     if (kind === "standin") return;
-    const nodes = chosen(drawn.shown.nodes[number]);
+    const nodes = chosen(drawn.nodeBoxes.nodes[number]);
     const { color, anomaly } = colorOf(nodes);
     const mark = first(nodes, marks);
     if (color === null && !mark) return;
@@ -111,11 +111,11 @@ function inPlaces(nodes: readonly number[], placeOf: (node: number) => number): 
 export function withEdges(base: Decorations, drawn: Drawn, noGradient: ReadonlySet<number>, areHidden: boolean): Decorations {
   if (areHidden) return base.otherEdges ? base : { ...base, otherEdges: "hidden" };
   if (!noGradient.size) return base;
-  const { view, picture, shown } = drawn;
+  const { view, picture, nodeBoxes } = drawn;
   const n = picture.boxes.length;
   const carrying = new Set<number>();
   view.edges.parent.forEach((parent, edge) => {
-    if (!noGradient.has(edge)) carrying.add(shown.box[parent] * n + shown.box[view.edges.child[edge]]);
+    if (!noGradient.has(edge)) carrying.add(nodeBoxes.box[parent] * n + nodeBoxes.box[view.edges.child[edge]]);
   });
   const numbers = new Map(picture.boxes.map(({ key }, number) => [key, number]));
   const edges = new Map<string, EdgeLook>(base.edges);

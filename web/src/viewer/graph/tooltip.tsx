@@ -33,11 +33,11 @@ interface Props {
 }
 
 export function GraphTooltip({ hover, drawn, look, coloring, rows, run, step, client, resultOf }: Props) {
-  const { view, picture, shown } = drawn;
+  const { view, picture, nodeBoxes } = drawn;
   const number = picture.boxes.findIndex(({ key }) => key === hover.key);
   const box = picture.boxes[number];
   const frame = picture.frames.find(({ key }) => key === hover.key);
-  const nodes = box ? coloring?.chosen(shown.nodes[number]) ?? shown.nodes[number] : [];
+  const nodes = box ? coloring?.chosen(nodeBoxes.nodes[number]) ?? nodeBoxes.nodes[number] : [];
   const own = box && box.node >= 0 ? nodes.find((node) => rows[node] >= 0) ?? box.node : resultOf(hover.key);
   if (!box && !frame) return null;
   const across = hover.x < hover.width - ROOM.width || hover.x < hover.width / 2

@@ -71,7 +71,7 @@ export function ExportBar({ run, choice, row, tensor, client }: PanelProps & { r
   const n = shape.reduce((product, size) => product * size, 1);
   const whose = sample === null ? "the kept values" : `the values of sample ${sample}`;
   const value = async (): Promise<string> => nestedList(elementsOf(await client.load(csvQuery(id, row.row, choice.step, sample)), shape), shape);
-  const numbers = (): string => tensor.statistics.map(({ name, value: own, word }) => `${name}\t${own ?? word}`).join("\n");
+  const numbers = (): string => tensor.statistics.map(({ name, value: own, non_finite }) => `${name}\t${own ?? non_finite}`).join("\n");
   return (
     <div class="take-along">
       <CopyButton text="site" title={`Copy ${site}`} make={() => site} />

@@ -31,7 +31,7 @@ def lens_page(lens: Lens) -> Page:
     names = _names(lens)
     sections = [*_picture(lens, shown, names), Section("In short", "", [Facts(_in_short(lens))], is_wide=True)]
     notes = [Prose(_sentence(note)) for note in lens.notes]
-    sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
+    sections[0] = replace(sections[0], blocks=[*notes, *sections[0].blocks])
     if lens.watched is not None and len(lens.watched):
         sections += _watched_sections(lens, lens.watched, shown, names)
     sections += [_lines(lens, shown, names), _distances(lens), _layers(lens), *_words(lens, shown, names)]
@@ -207,7 +207,7 @@ def _layers(lens: Lens) -> Section:
 
 def _words(lens: Lens, shown: np.ndarray, names: list[str]) -> list[Section]:
     """The predictions of each layer in place of the first targets."""
-    plates = []
+    blocks = []
     for target in shown[:_MOST_APART]:
         columns = [Column("layer"), Column("rank", "number", "of the target"), Column("probability", "share")]
         columns += [Column(str(place + 1)) for place in range(min(_NOTED, lens.k))]
@@ -222,6 +222,6 @@ def _words(lens: Lens, shown: np.ndarray, names: list[str]) -> list[Section]:
                 zip(lens.layers, lens.top(min(_NOTED, lens.k), target=int(target)), strict=True)
             )
         ]
-        plates.append(Table(columns, rows, title=f"In place of {names[target]}"))
+        blocks.append(Table(columns, rows, title=f"In place of {names[target]}"))
     about = "The most likely tokens of each layer, best first."
-    return [Section("Top predictions", about, plates, is_wide=True)] if plates else []
+    return [Section("Top predictions", about, blocks, is_wide=True)] if blocks else []

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cutaway.results.similarity import Dissimilarities, Similarity
 from cutaway.views.pages.model import (
     Bars,
+    Block,
     Column,
     Fact,
     Facts,
@@ -19,7 +20,6 @@ from cutaway.views.pages.model import (
     Line,
     Lines,
     Page,
-    Plate,
     Prose,
     Section,
     Table,
@@ -75,7 +75,7 @@ def _title(similarity: Similarity) -> str:
     return f"Similarity by {similarity.described}"
 
 
-def _in_short(similarity: Similarity) -> list[Plate]:
+def _in_short(similarity: Similarity) -> list[Block]:
     facts = [Fact("method", similarity.described), Fact("rows", f"{similarity.n_rows:,}", "the same in all")]
     facts += [
         Fact(name.replace("_", " "), str(value))
@@ -126,12 +126,12 @@ def _against_one(similarity: Similarity) -> Section:
     other = (similarity.column_names if is_column else similarity.row_names)[0]
     values = similarity.values.ravel().tolist()
     steps = _numbers(names)
-    plate: Plate
+    block: Block
     if steps is not None:
-        plate = Lines("step", similarity.described, steps, [Line(f"with {other}", values)])
+        block = Lines("step", similarity.described, steps, [Line(f"with {other}", values)])
     else:
-        plate = Bars(_short_names(names), values, is_signed=min(values) < 0)
-    return Section(f"Similarity with {other}", "", [plate], is_wide=True)
+        block = Bars(_short_names(names), values, is_signed=min(values) < 0)
+    return Section(f"Similarity with {other}", "", [block], is_wide=True)
 
 
 def _spectrum(similarity: Similarity) -> list[Section]:
