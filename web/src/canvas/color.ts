@@ -1,5 +1,7 @@
 /** Color arithmetic: mix tones for the theme, and pick a readable text color. */
 
+import { luminance as luminanceOf } from "../lib/colors";
+
 export interface Rgba {
   readonly r: number;
   readonly g: number;
@@ -38,12 +40,11 @@ export function withAlpha(color: string, a: number): string {
   return parsed ? css({ ...parsed, a }) : color;
 }
 
-/** Relative luminance, as the guidelines for accessible pages define it. */
+/** Relative luminance (WCAG 2) of a CSS color. */
 export function luminance(color: string): number {
   const parsed = parse(color);
   if (!parsed) return 0.5;
-  const linear = (part: number): number => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * linear(parsed.r) + 0.7152 * linear(parsed.g) + 0.0722 * linear(parsed.b);
+  return luminanceOf([parsed.r, parsed.g, parsed.b]);
 }
 
 /** From 1 (the same) to 21 (black on white). */

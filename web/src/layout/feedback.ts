@@ -1,6 +1,8 @@
 // Routes feedback edges of rolled-up pictures in lanes beside their frame, after everything else is placed.
 // The same steps as in Python, `layout/feedback.py`; `tests/layout` compares the two.
 
+import { append } from "../lib/collections";
+
 /** Distance from the contents to the first lane, and from the last lane to the border. */
 export const LANE_MARGIN = 16;
 const LANE_PITCH = 12;
@@ -77,11 +79,7 @@ class Bands {
 /** The points between the boxes and the lanes. */
 function endPoints(ends: readonly End[], occupied: Bands, isLeaving: boolean): Point[][] {
   const byBox = new Map<number, number[]>();
-  ends.forEach(({ box }, number) => {
-    const known = byBox.get(box);
-    if (known) known.push(number);
-    else byBox.set(box, [number]);
-  });
+  ends.forEach(({ box }, number) => append(byBox, box, number));
   const points: Point[][] = ends.map(() => []);
   for (const numbers of byBox.values()) {
     numbers.forEach((number, i) => {

@@ -3,6 +3,7 @@
 
 import { passesLabel } from "./pass-labels";
 import { Representatives } from "./representatives";
+import { append } from "../lib/collections";
 import { OUTPUT, type Box, type Edge, type Fold, type Frame, type GraphView, type Mark, type Picture } from "../lib/wire";
 
 /** A tensor with more users than this gets a small stand-in box beside each of them. */
@@ -103,11 +104,11 @@ class PictureBuilder {
       wire.startsBranch ||= branchStarts.has(edge);
       if (child === wire.child) wire.args.push([parent, edges.argument[edge]]);
     }
-    for (let node = 0; node < this.#n; node++) push(this.members, this.keys[node], node);
+    for (let node = 0; node < this.#n; node++) append(this.members, this.keys[node], node);
     for (const [path, node] of nodes.outputs) {
       const [number, nPasses] = this.passOf(node);
       const named = path ? `${path}, pass ${number}` : `of pass ${number}`;
-      push(this.outputs, this.keys[node], nPasses > 1 ? named : path);
+      append(this.outputs, this.keys[node], nPasses > 1 ? named : path);
     }
   }
 
@@ -122,7 +123,7 @@ class PictureBuilder {
     for (const [upper, n] of nUsers) if (n > MAX_USERS) this.users.set(upper, n);
     if (!this.users.size) return;
     const uppersByLower = new Map<Key, Key[]>();
-    for (const { upper, lower } of this.wires.values()) if (this.users.has(upper)) push(uppersByLower, lower, upper);
+    for (const { upper, lower } of this.wires.values()) if (this.users.has(upper)) append(uppersByLower, lower, upper);
     for (const [lower, uppers] of uppersByLower) {
       for (const group of uppers.length > MAX_USERS ? [uppers] : uppers.map((upper) => [upper])) {
         const standin = this.#end + this.standins.length;
@@ -143,7 +144,7 @@ class PictureBuilder {
   /** Order boxes like their nodes, with stand-ins before their users. */
   orderBoxes(): void {
     const before = new Map<Key, Key[]>();
-    this.standins.forEach(({ lower }, number) => push(before, lower, this.#end + number));
+    this.standins.forEach(({ lower }, number) => append(before, lower, this.#end + number));
     for (const key of this.members.keys()) this.order.push(...(before.get(key) ?? []), key);
   }
 
@@ -319,12 +320,6 @@ class PictureBuilder {
     const n = this.representatives.nPasses(key), label = this.view.nodes.label[key];
     return n > 1 ? `${label} (×${n})` : label;
   }
-}
-
-function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
-  const list = lists.get(key);
-  if (list) list.push(value);
-  else lists.set(key, [value]);
 }
 
 function formatCount(n: number): string {

@@ -1,5 +1,6 @@
 // Removes hidden boxes from a picture and connects their parents to their children.
 
+import { append } from "../lib/collections";
 import type { Edge, Picture } from "../lib/wire";
 
 /** Where a hidden box would join more pairs than this, they are not joined: the knot would hide more than the box did. */
@@ -48,8 +49,8 @@ function bridgeEdges(edges: readonly Edge[], isHidden: readonly boolean[]): Edge
   const after = new Map<number, Edge[]>();
   const before = new Map<number, Edge[]>();
   const add = (edge: Edge): void => {
-    push(after, edge.parent, edge);
-    push(before, edge.child, edge);
+    append(after, edge.parent, edge);
+    append(before, edge.child, edge);
   };
   edges.forEach(add);
   isHidden.forEach((is, number) => {
@@ -65,12 +66,6 @@ function bridgeEdges(edges: readonly Edge[], isHidden: readonly boolean[]): Edge
     }
   });
   return [...after.values()].flat();
-}
-
-function push(lists: Map<number, Edge[]>, key: number, edge: Edge): void {
-  const list = lists.get(key);
-  if (list) list.push(edge);
-  else lists.set(key, [edge]);
 }
 
 function drop(lists: Map<number, Edge[]>, key: number, edge: Edge): void {

@@ -1,6 +1,7 @@
 // Layered layout of one level from top to bottom, in linear time.
 // The same steps as in Python, `layout/layered.py`; `tests/layout` compares the two.
 
+import { append } from "../lib/collections";
 import { arrange, pairKey, CROWD, OUTSIDE, type Arrangement } from "./layers";
 import { LOOSE, MAIN, PASSING, sideOf, SKIP, rowCoordinates, type Pulls, type Side } from "./coordinates";
 
@@ -241,9 +242,7 @@ class LevelLayout {
     const { n, width, arranged } = this, { nIn, nOut } = this.level, size = this.row.length, end = n - nOut;
     const between = new Map<number, Segment[]>();
     for (const segment of this.short) {
-      const key = segment.upper * size + segment.lower, known = between.get(key);
-      if (known) known.push(segment);
-      else between.set(key, [segment]);
+      append(between, segment.upper * size + segment.lower, segment);
     }
     const most = between.size, upper = new Int32Array(most), lower = new Int32Array(most), weight = new Uint8Array(most);
     const out = new Float64Array(most), into = new Float64Array(most);
@@ -285,20 +284,11 @@ class LevelLayout {
   /** Set where each line ends: side by side on its node, in the order in which they arrive. */
   private setEnds(lanes: Segment[][]): void {
     const { x, width } = this, slots = new Map<number, [number, Segment[]][]>();
-    const add = (lower: number, from: number, segments: Segment[]): void => {
-      const known = slots.get(lower);
-      if (known) known.push([from, segments]);
-      else slots.set(lower, [[from, segments]]);
-    };
-    for (const segment of this.short) add(segment.lower, x[segment.upper] + segment.out, [segment]);
+    for (const segment of this.short) append(slots, segment.lower, [x[segment.upper] + segment.out, [segment]]);
     lanes.forEach((lane, number) => {
       const ends = new Map<number, Segment[]>();
-      for (const segment of lane) {
-        const known = ends.get(segment.lower);
-        if (known) known.push(segment);
-        else ends.set(segment.lower, [segment]);
-      }
-      for (const [lower, segments] of ends) add(lower, this.right + number, segments);
+      for (const segment of lane) append(ends, segment.lower, segment);
+      for (const [lower, segments] of ends) append(slots, lower, [this.right + number, segments]);
     });
     for (const [lower, lines] of slots) {
       let room = 0;
@@ -400,9 +390,7 @@ function lanesOf(long: Segment[]): Segment[][] {
   for (const { lower } of long) arriving.set(lower, (arriving.get(lower) ?? 0) + 1);
   for (const segment of long) {
     const key = arriving.get(segment.lower)! > CROWD ? `to ${segment.lower}` : `${segment.upper} ${segment.value}`;
-    const known = lanes.get(key);
-    if (known) known.push(segment);
-    else lanes.set(key, [segment]);
+    append(lanes, key, segment);
   }
   return [...lanes.values()];
 }

@@ -84,6 +84,18 @@ export function middle({ low, high, scale }: ColorScale): number {
   return scale === "log" ? Math.sqrt(low) * Math.sqrt(high) : (low + high) / 2;
 }
 
+/** How well one color is read on another, from 1 to 21 (WCAG 2 contrast ratio). */
+export function contrast(one: Rgb, other: Rgb): number {
+  const [a, b] = [luminance(one), luminance(other)];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}
+
+/** Relative luminance (WCAG 2), from 0 to 1. */
+export function luminance(color: Rgb): number {
+  const [red, green, blue] = color.map((part) => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
 function clamp(t: number): number {
   return Math.max(0, Math.min(1, t));
 }

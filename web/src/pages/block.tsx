@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";
 import { asText, type Block } from "./as-text";
 import { BarsBlock } from "./charts/bars";
-import { copyText } from "./clipboard";
+import { copyText } from "../lib/clipboard";
 import { ColoredTextBlock } from "./colored-text";
 import { FactsBlock } from "./facts";
 import { HeatmapBlock } from "./charts/heatmap";

@@ -1,6 +1,6 @@
 // Colors of page items: tokens and cells by value, lines and series by index.
 
-import { colorAt, css, type Ramp, type Rgb } from "../lib/colors";
+import { colorAt, contrast, css, type Ramp, type Rgb } from "../lib/colors";
 
 /** In their order; the same as in views/pages/html.py. */
 const SERIES = ["--a", "--b", "--target", "--plum", "--param", "--bad", "--soft", "--input"];
@@ -67,14 +67,3 @@ function styleFor(color: Rgb): CellStyle {
 
 const DARK: Rgb = [0, 0, 0]; // a dark gray would be read less well on the colors in the middle
 const PALE: Rgb = [255, 255, 255];
-
-/** How well one color is read on another, from 1 to 21, as WCAG counts it. */
-export function contrast(one: Rgb, other: Rgb): number {
-  const [a, b] = [luminance(one), luminance(other)];
-  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-}
-
-function luminance(color: Rgb): number {
-  const [red, green, blue] = color.map((part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-}

@@ -29,10 +29,3 @@ export function Swatch({ place, isDashed = false }: { place: number; isDashed?: 
     </svg>
   );
 }
-
-/** With or without one of them. */
-export function toggled(hidden: ReadonlySet<number>, place: number): ReadonlySet<number> {
-  const next = new Set(hidden);
-  if (!next.delete(place)) next.add(place);
-  return next;
-}

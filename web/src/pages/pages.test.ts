@@ -13,11 +13,11 @@ import { band, path } from "./charts/lines";
 import { LinkedChannels } from "./linked-channels";
 import { largest, percent, raw, shortNumber, exactNumber } from "./numbers";
 import { nearest, paddedScale, scaleOf } from "./charts/scale";
-import { cellShare, cellStyle, contrast, rampOf, seriesColor, tokenStyle } from "./colors";
+import { cellShare, cellStyle, rampOf, seriesColor, tokenStyle } from "./colors";
 import { tipPlace } from "./tooltip";
 import { initialTextCount, visibleToken } from "./tokens";
 import { cellAfterKey } from "./grid-keys";
-import { colorAt } from "../lib/colors";
+import { colorAt, contrast } from "../lib/colors";
 
 const frame: Frame = { width: 100, height: 100, x: (value) => value * 10, y: (value) => 100 - value };
 

@@ -3,8 +3,8 @@
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";
+import { copyText } from "../lib/clipboard";
 import { heightOf, sortRows, rowAfter, scrollTo, toTsv, upTo, windowAt } from "../lib/virtual-rows";
-import { copyText } from "./clipboard";
 import "../style/table.css";
 
 export interface Column {

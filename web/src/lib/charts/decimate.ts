@@ -1,6 +1,8 @@
 // Decimation of long curves: no more points than pixels, with the same appearance.
 
-/** Numbers in a row, of whichever precision they came. */
+import { range } from "../collections";
+
+/** Numbers in a row, of either precision. */
 export type Numbers = Float32Array | Float64Array | readonly number[];
 
 /**
@@ -11,7 +13,7 @@ export type Numbers = Float32Array | Float64Array | readonly number[];
 export function decimate(x: Numbers, y: Numbers, low: number, high: number, n: number): number[] {
   const first = Math.max(0, below(x, low) - 1);
   const end = Math.min(x.length, below(x, high, true) + 1);
-  if (end - first <= 4 * n) return span(first, end);
+  if (end - first <= 4 * n) return range(first, end);
   const width = (high - low) / n || 1;
   const kept: number[] = [];
   let start = first;
@@ -37,10 +39,6 @@ function keep(y: Numbers, start: number, stop: number, kept: number[]): void {
   }
   const found = [start, least, most, broken, stop - 1].filter((i) => i >= 0).sort((a, b) => a - b);
   for (const i of found) if (kept[kept.length - 1] !== i) kept.push(i);
-}
-
-function span(first: number, end: number): number[] {
-  return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 }
 
 /** How many of the ascending numbers lie below a value, or also at it. */

@@ -3,7 +3,8 @@
 import { useState } from "preact/hooks";
 import { counted } from "../../lib/formatting";
 import { Chart, type Frame } from "./chart";
-import { Key, Swatch, toggled } from "../legend";
+import { toggled } from "../../lib/collections";
+import { Key, Swatch } from "../legend";
 import { shortNumber, exactNumber, type Maybe } from "../numbers";
 import { paddedScale, scaleOf } from "./scale";
 import { seriesColor } from "../colors";

@@ -2,7 +2,8 @@
 
 import { useState } from "preact/hooks";
 import { Chart, type Frame } from "./chart";
-import { Key, Swatch, toggled } from "../legend";
+import { toggled } from "../../lib/collections";
+import { Key, Swatch } from "../legend";
 import { exactNumber, type Maybe } from "../numbers";
 import { nearest, paddedScale, scaleOf } from "./scale";
 import { seriesColor } from "../colors";

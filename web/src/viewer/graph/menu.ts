@@ -1,6 +1,7 @@
 // Context menu of the dependency graph: hide, isolate, pin, move, group.
 
 import type { Item } from "../../graph/context-menu";
+import { toggled } from "../../lib/collections";
 import type { Adjacency } from "../../lib/reachability";
 import type { LayoutOverride } from "./layout-overrides";
 import { groupNodes, orderNodes, ungroupNodes } from "./layout-overrides";
@@ -69,10 +70,4 @@ function withNeighbors(nodes: readonly number[], { up, down }: Adjacency): Set<n
 
 function allBut(n: number, nodes: ReadonlySet<number>): Set<number> {
   return new Set(Array.from({ length: n }, (_, node) => node).filter((node) => !nodes.has(node)));
-}
-
-export function toggled(set: ReadonlySet<number>, value: number): ReadonlySet<number> {
-  const out = new Set(set);
-  if (!out.delete(value)) out.add(value);
-  return out;
 }

@@ -9,7 +9,7 @@ import { counted } from "../../lib/formatting";
 import type { RowView, TensorView } from "../../lib/wire";
 import { csvQuery, valuesLink } from "../data/api";
 import { describePass, selectRow, siteOf } from "../choice";
-import { copyText } from "../clipboard";
+import { copyText } from "../../lib/clipboard";
 import type { PanelProps } from "../panels/props";
 
 /** Maximum number of values to copy as text. */
@@ -91,8 +91,7 @@ function CopyButton({ text, title, make }: { text: string; title: string; make()
   const [state, setState] = useState<"" | "done" | "failed">("");
   const copy = async (): Promise<void> => {
     try {
-      await copyText(await make());
-      setState("done");
+      setState((await copyText(await make())) ? "done" : "failed");
     } catch {
       setState("failed");
     }
