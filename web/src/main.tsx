@@ -59,7 +59,7 @@ async function open(data: Element): Promise<void> {
     data.remove(); // megabytes of text that nobody needs again
     picture(root, views, views.map((_, index) => embeddedHost((chunk) => take(`cutaway-details-${index}-${chunk}`))));
   } catch (error) {
-    root.textContent = `Could not open this picture: ${error}. It needs a browser from 2023 or later.`;
+    root.textContent = `Could not open this page: ${error}. It needs a browser from 2023 or later.`;
     throw error;
   }
 }

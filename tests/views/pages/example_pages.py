@@ -37,7 +37,7 @@ def every_block() -> Page:
         f"Past tense {HOSTILE}",
         "Units of MiniLM that tell verbs in the past tense from all other words.",
         [
-            Section("In short", "What was looked at.", [_facts(), Prose(f"First paragraph.\n\nSecond: {HOSTILE}")]),
+            Section("Summary", "What was looked at.", [_facts(), Prose(f"First paragraph.\n\nSecond: {HOSTILE}")]),
             Section("Best units", "Sort by any column.", [_table(rng)]),
             Section("Colored text", "Choose a unit.", [_text(rng), _zeros()], is_wide=True),
             Section("How many units are needed", "", [_lines(), _log_lines(rng)]),

@@ -75,10 +75,10 @@ def _linked(*channels: list[str]) -> Page:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Bars(["a"], [1, 2]), "there are 2 values, but 1 bar names"),
-        (lambda: Bars("ab", [1, 2]), "not a single text: 'ab'"),
-        (lambda: Bars(["a"], ["x"]), "give a number, not a str: 'x'"),
-        (lambda: Table([Column("a")], [(1,), (1, 2)]), "there are 2 cells of row 1, but 1 columns"),
+        (lambda: Bars(["a"], [1, 2]), "got 2 values, but 1 bar names"),
+        (lambda: Bars("ab", [1, 2]), "got a single text: 'ab'"),
+        (lambda: Bars(["a"], ["x"]), "expected a number, got a str: 'x'"),
+        (lambda: Table([Column("a")], [(1,), (1, 2)]), "got 2 cells of row 1, but 1 columns"),
         (lambda: Line("l", [1, 2], low=[1]), "1 low ends of line 'l', but 2 points"),
         (lambda: Lines("x", "y", [1, 2], [Line("l", [1])]), "1 points of line 'l', but 2 x positions"),
         (lambda: Lines("x", "y", [2, 1], []), "must be finite and ascending"),
@@ -88,10 +88,21 @@ def _linked(*channels: list[str]) -> Page:
         (lambda: Heatmap(["r"], ["c"], [[1]], notes=[["a"], ["b"]]), "2 rows of notes, but 1 row names"),
         (lambda: Heatmap(["r"], ["c"], [[0]], is_log=True), "positive low= and high=, not 0 and 0"),
         (lambda: Text(["a"], [[1, 2]]), "2 values, but 1 tokens"),
-        (lambda: Text(["a"], [[1]], marks=[1]), r"marks \[1\] are outside"),
+        (lambda: Text(["a"], [[1]], marks=[1]), r"marks must be positions 0 to 0 of the text, got \[1\]"),
         (lambda: Text(["a"], [[1]], chooses=[0, 0]), "2 choices, but 1 tokens"),
-        (lambda: ColoredText(["u"], [Text(["a"], [[1]], chooses=[1])]), r"chooses= has \[1\], of 1 channels"),
-        (lambda: ColoredText(["u"], [], shows_strongest=True, link="a"), "competing channels cannot be linked"),
+        (
+            lambda: ColoredText(["u"], [Text(["a"], [[1]], chooses=[1])]),
+            r"chooses= must name channels 0 to 0, or -1 for none, got \[1\]",
+        ),
+        (
+            lambda: ColoredText(["u"], [], shows_strongest=True, link="a"),
+            "shows_strongest=True cannot be combined with link=",
+        ),
+        (lambda: Column("a", "numbr"), "kind of column 'a' must be .* Did you mean 'number'"),  # type: ignore[arg-type]
+        (lambda: Section("S", blocks=["a"]), "blocks of section 'S' must be .*Wrap text in Prose"),  # type: ignore[list-item]
+        (lambda: Section("S", blocks=Prose("a")), "must be a list, got a single Prose"),  # type: ignore[arg-type]
+        (lambda: Page("P", sections=Section("S")), "sections of page 'P' must be a list"),  # type: ignore[arg-type]
+        (lambda: Page("P", sections=[Prose("a")]), "must be Section, got a Prose"),  # type: ignore[list-item]
         (lambda: _linked(["u"], ["u", "v"]), "2 channels of a text linked by 'a', but 1 channels of another one"),
         (lambda: Lines("x", "y", [1, 2], [], x_names=["a"]), "1 names, but 2 x positions"),
         (lambda: ColoredText(["u", "v"], [Text(["a"], [[1]])]), "1 rows of values of the text '', but 2 channels"),

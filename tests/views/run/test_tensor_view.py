@@ -308,7 +308,7 @@ def test_a_step_without_statistics_or_values_is_empty(tmp_path: Path) -> None:
     rows = RunRows(cutaway.load(tmp_path / "run"))
     assert np.isnan(rows.matrix(0)).all()
     view = tensor_view(rows, 0, step=0)
-    assert stat(view, "mean") == replace(stat(view, "mean"), value=None, word="nan", n_history=0)
+    assert stat(view, "mean") == replace(stat(view, "mean"), value=None, non_finite="nan", n_history=0)
     assert not math.isnan(view.step)
     assert view.picture is None
 

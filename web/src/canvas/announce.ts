@@ -23,7 +23,7 @@ export function describe(stage: Stage, key: string): string {
   }
   const { lines, kind, form, stack, flags, mark } = stage.boxes[box]!.box;
   const { before, after } = stage.edgesAt();
-  const kinds: Partial<Record<string, string>> = { plain: "", parametric: "with parameters", made: "made inside", standin: "drawn elsewhere" };
+  const kinds: Partial<Record<string, string>> = { plain: "", parametric: "has parameters", made: "created inside", standin: "drawn elsewhere" };
   return [
     lines.join(", "),
     kinds[kind] ?? kind,

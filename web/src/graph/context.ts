@@ -37,6 +37,6 @@ export const PageContext = createContext<Page | null>(null);
 /** The page around a component. */
 export function usePage(): Page {
   const page = useContext(PageContext);
-  if (!page) throw new Error("this part was used outside the page");
+  if (!page) throw new Error("usePage() was called outside a graph page");
   return page;
 }

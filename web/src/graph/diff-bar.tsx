@@ -21,7 +21,7 @@ export function Compare() {
   if (!found) return null;
   const nodes = sort ? found[sort] : all;
   const sorts = (Object.keys(NAMES) as Difference[]).filter((name) => found[name].length);
-  if (!sorts.length) return <Labeled name="Compared"><span class="quiet">no differences</span></Labeled>;
+  if (!sorts.length) return <Labeled name="Differences"><span class="quiet">no differences</span></Labeled>;
   const walk = (which: Difference | null, to: number): void => {
     const among = which ? found[which] : all;
     const next = (to + among.length) % among.length;
@@ -34,7 +34,7 @@ export function Compare() {
     setPlace(-1);
   };
   return (
-    <Labeled name="Compared">
+    <Labeled name="Differences">
       <div class="segments compare">
         {sorts.map((name) => (
           <button type="button" key={name} class={`mark-${name}${name === sort ? " on" : ""}`} title={TITLES[name]}

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 from cutaway.core import late
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import hint, listed, short
 from cutaway.results.result import Result
 
 ColumnKind = Literal["text", "number", "share", "bar"]
@@ -27,6 +28,7 @@ share    a number from 0 to 1, as percent
 bar      a number with a bar of that length
 """
 Cell = str | float | None
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Facts:
     kind: Literal["facts"] = field(default="facts", init=False)
 
     def __post_init__(self) -> None:
-        made = (item if isinstance(item, Fact) else Fact(*map(_as_text, item)) for item in self.items)
-        _set_fields(self, items=tuple(made), title=str(self.title))
+        facts = (item if isinstance(item, Fact) else Fact(*map(_as_text, item)) for item in self.items)
+        _set_fields(self, items=tuple(facts), title=str(self.title))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,14 @@ class Column:
     kind: ColumnKind = "text"
     about: str = ""
     """Explains the column, in its tooltip."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ColumnKind):
+            kinds = get_args(ColumnKind)
+            raise InputError(
+                f"kind of column {self.name!r} must be {', '.join(map(repr, kinds[:-1]))} or {kinds[-1]!r}, "
+                f"got {self.kind!r}.{hint(self.kind, kinds)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,7 @@ class Lines:
     def __post_init__(self) -> None:
         _set_fields(self, x=_numbers(self.x), lines=tuple(self.lines), title=str(self.title))
         if any(a is None or b is None or a >= b for a, b in zip(self.x, self.x[1:], strict=False)):
-            raise InputError(f"x of Lines must be finite and ascending; it is {list(self.x)[:20]}.")
+            raise InputError(f"x of Lines must be finite and ascending, got {listed(map(str, self.x), 20)}.")
         for line in self.lines:
             _check_same_length(len(line.y), len(self.x), f"points of line {line.name!r}", "x positions")
         _set_fields(self, x_names=_names(self.x_names))
@@ -261,7 +271,9 @@ class Text:
         for row in self.values:
             _check_same_length(len(row), len(self.tokens), "values", "tokens")
         if any(not 0 <= place < len(self.tokens) for place in self.marks):
-            raise InputError(f"marks {list(self.marks)} are outside a text of {len(self.tokens)} tokens.")
+            raise InputError(
+                f"marks must be positions 0 to {len(self.tokens) - 1} of the text, got {list(self.marks)}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,15 +305,18 @@ class ColoredText:
                 len(text.values), len(self.channels), f"rows of values of the text {text.title!r}", "channels"
             )
             if any(not -1 <= channel < len(self.channels) for channel in text.chooses):
-                raise InputError(f"chooses= has {sorted(set(text.chooses))}, of {len(self.channels)} channels.")
+                raise InputError(
+                    f"chooses= must name channels 0 to {len(self.channels) - 1}, or -1 for none, "
+                    f"got {sorted(set(text.chooses))}."
+                )
         if self.shows_strongest and (self.link or any(text.chooses for text in self.texts)):
-            raise InputError("competing channels cannot be linked, and tokens cannot select them.")
-        own = self.most or [
+            raise InputError("shows_strongest=True cannot be combined with link= or with texts that have chooses=.")
+        full_scale = self.most or [
             max((abs(value) for text in self.texts for value in text.values[channel] if value is not None), default=0.0)
             for channel in range(len(self.channels))
         ]
-        _check_same_length(len(own), len(self.channels), "values in most=", "channels")
-        _set_fields(self, most=tuple(float(value) for value in own))
+        _check_same_length(len(full_scale), len(self.channels), "values in most=", "channels")
+        _set_fields(self, most=tuple(float(value) for value in full_scale))
 
 
 Block = Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText
@@ -318,7 +333,8 @@ class Section:
     """Whether it takes the full width; other sections may be side by side."""
 
     def __post_init__(self) -> None:
-        _set_fields(self, title=str(self.title), about=str(self.about), blocks=tuple(self.blocks))
+        blocks = _checked(self.blocks, get_args(Block), f"blocks of section {self.title!r}")
+        _set_fields(self, title=str(self.title), about=str(self.about), blocks=blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +359,8 @@ class Page(Result):
     kind: Literal["page"] = field(default="page", init=False)
 
     def __post_init__(self) -> None:
-        _set_fields(self, title=str(self.title), about=str(self.about), sections=tuple(self.sections))
+        sections = _checked(self.sections, (Section,), f"sections of page {self.title!r}")
+        _set_fields(self, title=str(self.title), about=str(self.about), sections=sections)
         _set_fields(self, topic=str(self.topic))
         linked: dict[str, int] = {}
         for block in (block for section in self.sections for block in section.blocks):
@@ -364,12 +381,12 @@ class Page(Result):
 
     def text(self, width: int = 100) -> str:
         """The page as plain text, in lines of at most `width` characters."""
-        found: str = late.call("Page.text", self, width)
-        return found
+        text: str = late.call("Page.text", self, width)
+        return text
 
     def _repr_html_(self) -> str:
-        found: str = late.call("Page._repr_html_", self)
-        return found
+        html: str = late.call("Page._repr_html_", self)
+        return html
 
     def __str__(self) -> str:
         return self.text()
@@ -378,10 +395,22 @@ class Page(Result):
         return f"<Page {self.title}: {', '.join(section.title for section in self.sections)}>"
 
 
-def _set_fields(thing: object, **values: Any) -> None:
+def _set_fields(instance: object, **values: Any) -> None:
     """Sets fields of a frozen dataclass in `__post_init__`."""
     for name, value in values.items():
-        object.__setattr__(thing, name, value)
+        object.__setattr__(instance, name, value)
+
+
+def _checked(items: Sequence[_T], kinds: tuple[type, ...], what: str) -> tuple[_T, ...]:
+    """The items as a tuple; raises `InputTypeError` if they are no list, or one has the wrong type."""
+    names = listed([kind.__name__ for kind in kinds], len(kinds))
+    if isinstance(items, (str, *kinds)) or not isinstance(items, Iterable):
+        raise InputTypeError(f"the {what} must be a list, got a single {type(items).__name__}: put it in brackets.")
+    for item in items:
+        if not isinstance(item, kinds):
+            prose = " Wrap text in Prose(…)." if isinstance(item, str) and Prose in kinds else ""
+            raise InputTypeError(f"the {what} must be {names}, got a {type(item).__name__}.{prose}")
+    return tuple(items)
 
 
 def _as_text(value: object) -> str:
@@ -390,7 +419,7 @@ def _as_text(value: object) -> str:
 
 def _names(values: Iterable[object]) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise InputTypeError(f"give a list of texts, not a single text: {values[:60]!r}.")
+        raise InputTypeError(f"expected a list of texts, got a single text: {short(values, 60)!r}.")
     return tuple(map(str, values))
 
 
@@ -402,7 +431,7 @@ def _number(value: Any) -> float | None:
     if isinstance(plain, (bool, int)):
         return int(plain)
     if not isinstance(plain, float):
-        raise InputTypeError(f"give a number, not a {type(plain).__name__}: {str(plain)[:60]!r}.")
+        raise InputTypeError(f"expected a number, got a {type(plain).__name__}: {short(str(plain), 60)!r}.")
     return plain if math.isfinite(plain) else None
 
 
@@ -411,10 +440,10 @@ def _numbers(values: Iterable[Any]) -> tuple[float | None, ...]:
 
 
 def _finite_range(values: Iterable[float | None]) -> tuple[float, float]:
-    found = [value for value in values if value is not None]
-    return (min(found), max(found)) if found else (0.0, 0.0)
+    finite = [value for value in values if value is not None]
+    return (min(finite), max(finite)) if finite else (0.0, 0.0)
 
 
 def _check_same_length(n: int, expected: int, what: str, of: str) -> None:
     if n != expected:
-        raise InputError(f"there are {n:,} {what}, but {expected:,} {of}: both must be equal.")
+        raise InputError(f"got {n:,} {what}, but {expected:,} {of}: the numbers must be equal.")

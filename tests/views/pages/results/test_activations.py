@@ -49,7 +49,7 @@ def facts_of(section: Section) -> dict[str, str]:
 def test_the_page_of_a_collection_tells_what_was_collected_and_how(tmp_path: Path) -> None:
     view = activations_view(collected(tmp_path / "acts"))
     sections = {section.title: section for section in view.page.sections}
-    assert facts_of(sections["In short"]) == {
+    assert facts_of(sections["Summary"]) == {
         "rows": "12",
         "units": "6",
         "items": "4",

@@ -44,7 +44,7 @@ FULL = Evaluation(
 def test_all_that_was_found_is_on_the_page() -> None:
     page = evaluation_page(FULL)
     assert [section.title for section in page.sections] == [
-        "In short",
+        "Summary",
         "Score by number of units",
         "Mutual information",
         "Ablated inputs",
@@ -69,7 +69,7 @@ def test_all_that_was_found_is_on_the_page() -> None:
 
 
 def test_a_page_of_little_is_short() -> None:
-    assert [section.title for section in evaluation_page(BARE).sections] == ["In short"]
+    assert [section.title for section in evaluation_page(BARE).sections] == ["Summary"]
     one_null = Evaluation(SETTING, (), (), HIGH, (), null=np.array([0.8]), p_value=1.0, per_seed=np.array([0.8]))
     assert evaluation_page(one_null).text()
 

@@ -28,7 +28,7 @@ def test_every_sort_has_a_page_that_reads_as_text_and_stands_still(sort: str) ->
     page = gen.page()
     assert page.topic == "language"
     titles = [section.title for section in page.sections]
-    assert titles[:2] == ["Text", "In short"]
+    assert titles[:2] == ["Text", "Summary"]
     assert ("Beams" in titles) == (gen.beams is not None)
     assert ("Candidates" in titles) == (gen.kind != "classifier")
     (steps,) = blocks(page, {"masked": "Each mask", "classifier": "Each label"}.get(gen.kind, "Each step"))

@@ -76,17 +76,17 @@ def block(page: Page, title: str, place: int = 0) -> object:
 
 def test_each_question_has_its_section() -> None:
     assert titles(report_page(FULL)) == [
-        *("In short", "Score by site", "Sites", "Top units", "Agreement of methods", "Redundancy"),
+        *("Summary", "Score by site", "Sites", "Top units", "Agreement of methods", "Redundancy"),
         *("How many units are needed", "With 2 units", "Checks of probeless"),
-        *("Unit a#1", "Ablation of the top units: loss", "Caveats", "How this was made"),
+        *("Unit a#1", "Ablation of the top units: loss", "Caveats", "Provenance"),
     ]
     assert page_of(FULL) == report_page(FULL)
 
 
 def test_what_was_not_asked_has_none() -> None:
     assert titles(report_page(replace(BARE, seconds={"ranking": 1.0}))) == [
-        *("In short", "Sites", "Top units", "How many units are needed", "With 2 units"),
-        *("Checks of probeless", "Caveats", "How this was made"),
+        *("Summary", "Sites", "Top units", "How many units are needed", "With 2 units"),
+        *("Checks of probeless", "Caveats", "Provenance"),
     ]
 
 

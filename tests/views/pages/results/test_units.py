@@ -145,7 +145,7 @@ def test_a_unit_that_never_changes_colors_nothing(acts: Activations) -> None:
 
 @pytest.mark.parametrize(
     ("unit", "said"),
-    [("a#9", "no unit 'a#9'. Names look like 'a#0'"), (6, "no unit 6: there are 6"), ("#6", "no unit 6")],
+    [("a#9", "no unit 'a#9'. Nearest: 'a#"), (6, "no unit 6: there are 6"), ("#6", "no unit 6")],
 )
 def test_units_that_are_not_there_are_told(unit: int | str, said: str) -> None:
     with pytest.raises(InputError, match=said):
@@ -153,7 +153,7 @@ def test_units_that_are_not_there_are_told(unit: int | str, said: str) -> None:
 
 
 def test_sentences_that_are_not_there_are_told(acts: Activations) -> None:
-    with pytest.raises(InputError, match="item 9 has no row: items range from 0 to 3"):
+    with pytest.raises(InputError, match="item 9 has no row: items are numbered from 0 to 3"):
         units_text(acts, 0, [9])
 
 

@@ -13,11 +13,11 @@ import { SourceLines } from "./source";
 import { ValueView } from "./value";
 
 const KINDS = {
-  input: "input", buffer: "buffer", constant: "constant", parametric: "has parameters", made: "made inside",
+  input: "input", buffer: "buffer", constant: "constant", parametric: "has parameters", made: "created inside",
   plain: "", standin: "", failed: "", target: "target", loss: "loss",
 };
 
-const NOT_KEPT = "Details of this op are not in this file: only as many are stored as fit its size limit.";
+const NOT_KEPT = "Details of this op are not in this file: the file stores only as many as fit its size limit.";
 const NOT_READ = "Details of this op are not available: the trace is closed or its file was deleted.";
 /** From then on an answer takes long. */
 const LONG_MS = 4000;
@@ -30,7 +30,7 @@ export function OpPanel({ node }: { node: number }) {
     ...(nodes.kind[node] === "failed" ? [] : nodes.lines[node]),
     KINDS[nodes.kind[node]],
     flags & OUTPUT ? "output" : "",
-    flags & CONDITION ? "decides a test" : "",
+    flags & CONDITION ? "condition" : "",
     nodes.pass_[node] > 1 ? `pass ${nodes.pass_[node]}` : "",
   ];
   const box = drawn.nodeBoxes.box[node];
@@ -99,7 +99,7 @@ function Details({ detail }: { detail: OpDetails }) {
       {detail.value ? <ValueView title="Value" value={detail.value} /> : detail.missing && <p class="note">{detail.missing}</p>}
       {detail.grad && <ValueView title="Gradient" value={detail.grad} />}
       {detail.tests.length > 0 && (
-        <Card title="Decides"><ul class="plain-list">{detail.tests.map((test) => <li key={test}><code>{test}</code></li>)}</ul></Card>
+        <Card title="Conditions"><ul class="plain-list">{detail.tests.map((test) => <li key={test}><code>{test}</code></li>)}</ul></Card>
       )}
       {detail.arguments.length > 0 && (
         <Card title="Arguments" aside={detail.function}>
@@ -117,7 +117,7 @@ function Details({ detail }: { detail: OpDetails }) {
       {detail.facts.length > 0 && <Card title="Facts"><Facts facts={detail.facts} /></Card>}
       {detail.parameters.map(({ name, shape, value, grad }) => (
         <Card title={name} aside={shape} isClosed key={name}>
-          {value ? <ValueView value={value} /> : <p class="quiet">Its values are not available in this picture.</p>}
+          {value ? <ValueView value={value} /> : <p class="quiet">The values of this parameter are not available here.</p>}
           {grad && <ValueView title="Gradient" value={grad} />}
         </Card>
       ))}

@@ -107,7 +107,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
             <span>{image.ranges.length ? `highest of each ${image.tile_word}` : short(isDiverging ? Math.max(-low, high) : high)}</span>
           </>
         )}
-        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colors.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "NaN or Inf, nothing else"}</span>}
+        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colors.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "only NaN or Inf"}</span>}
       </div>
     </figure>
   );

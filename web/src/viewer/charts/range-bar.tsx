@@ -1,6 +1,6 @@
 // The value range of a tensor on a shared axis.
 
-import type { Range } from "../../lib/overview";
+import type { Range } from "./quantile-range";
 import { along, ticks, type Axis } from "../../lib/charts/symlog";
 import { short } from "../../lib/formatting";
 

@@ -50,7 +50,7 @@ test("the tab of language is there when something is on it, or it is looked at",
 test("the name of a unit leads to its page, if a collection has it", () => {
   assert.equal(stateAfter(leadsTo(ITEMS, "h.0#3", "unit")), "tab=neurons&~neurons=acts&~unit=h.0%233");
   assert.equal(stateAfter(leadsTo(ITEMS, "h.0#3", "unit", "more")), "tab=neurons&~neurons=more&~unit=h.0%233");
-  assert.equal(stateAfter(leadsTo(ITEMS, "h.1#9", "stands for them", "more")), "tab=neurons&~neurons=acts&~unit=h.1%239");
+  assert.equal(stateAfter(leadsTo(ITEMS, "h.1#9", "representative", "more")), "tab=neurons&~neurons=acts&~unit=h.1%239");
   for (const text of ["h.0#4", "h.2#0", "#3", "word"]) assert.equal(leadsTo(ITEMS, text, "unit"), null, text);
 });
 

@@ -5,7 +5,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Menu, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
 import { axisOf } from "../../lib/charts/symlog";
-import { rangeAt, type Range } from "../../lib/overview";
+import { rangeAt, type Range } from "../charts/quantile-range";
 import { quantityTitle } from "../../lib/quantity";
 import { aboutOf, isQuantile, selectableStatistics, statisticOf, titleOf } from "../../lib/statistics";
 import { anomalyAt, statisticAt, zAt, type Matrix } from "../../lib/node-colors";

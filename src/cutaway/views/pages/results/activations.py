@@ -55,7 +55,7 @@ def activations_view(acts: Activations) -> PageView:
 def activations_page(acts: Activations) -> Page:
     """The page of a collection; reads no values."""
     sections = [
-        Section("In short", "" if acts.is_whole else _HALF, [Facts(_facts(acts))]),
+        Section("Summary", "" if acts.is_whole else _HALF, [Facts(_facts(acts))]),
         Section("Sites", "Collected sites, in the order of the units.", [_sites(acts)]),
     ]
     made_of = _provenance(acts.provenance)

@@ -27,7 +27,7 @@ def evaluation_page(evaluation: Evaluation) -> Page:
     """The page of an `Evaluation`."""
     about = evaluation.setting
     sections = [
-        Section("In short", "", [Facts(_summary_facts(evaluation)), *notes_prose(evaluation.notes)], is_wide=True)
+        Section("Summary", "", [Facts(_summary_facts(evaluation)), *notes_prose(evaluation.notes)], is_wide=True)
     ]
     if evaluation.kept:
         text = f"A probe trained on the top n units only, scored on held-out rows. {intervals_text(evaluation)}"
@@ -69,7 +69,7 @@ def layers_page(layers: Layers) -> Page:
     if first.majority is not None:
         facts.append(Fact("most frequent class", fixed(first.majority), "always predicted"))
     sections = [
-        Section("In short", "", [Facts(facts), *notes_prose(first.notes)], is_wide=True),
+        Section("Summary", "", [Facts(facts), *notes_prose(first.notes)], is_wide=True),
         Section(
             "Score by site",
             f"A probe on all units of each site. {intervals_text(first)}",

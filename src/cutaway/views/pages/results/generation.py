@@ -133,7 +133,7 @@ def _in_short(gen: Generation) -> Section:
     if steps.n_kept is not None and len(gen):
         low, high = int(steps.n_kept.min()), int(steps.n_kept.max())
         facts.append(Fact("could be sampled", f"{low:,}" if low == high else f"{low:,} to {high:,}", "tokens per step"))
-    return Section("In short", "", [Facts(facts)], is_wide=True)
+    return Section("Summary", "", [Facts(facts)], is_wide=True)
 
 
 def _decoding(gen: Generation) -> str:

@@ -29,7 +29,7 @@ def lens_page(lens: Lens) -> Page:
     """The page of a lens."""
     shown = np.arange(max(0, len(lens.targets) - _MOST_TARGETS), len(lens.targets))
     names = _names(lens)
-    sections = [*_picture(lens, shown, names), Section("In short", "", [Facts(_in_short(lens))], is_wide=True)]
+    sections = [*_picture(lens, shown, names), Section("Summary", "", [Facts(_in_short(lens))], is_wide=True)]
     notes = [Prose(_sentence(note)) for note in lens.notes]
     sections[0] = replace(sections[0], blocks=[*notes, *sections[0].blocks])
     if lens.watched is not None and len(lens.watched):

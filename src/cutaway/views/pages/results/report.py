@@ -114,7 +114,7 @@ def _summary(report: Report) -> Section:
     blocks: list[Block] = [Prose("\n\n".join(report.answer.sentences))]
     blocks += [Facts(facts, title=f"Scores of {report.method}")] if facts else []
     blocks += [Facts(labels, title="Labels")] if labels else []
-    return Section("In short", "", blocks, is_wide=True)
+    return Section("Summary", "", blocks, is_wide=True)
 
 
 def _evaluation_facts(found: Evaluation) -> list[Fact]:
@@ -369,7 +369,7 @@ def _provenance_section(report: Report) -> Section:
     made = Table([Column("what"), Column("")], rows)
     title = f"Run time, {sum(report.seconds.values()):,.0f} seconds in total"
     took = Table([Column("part"), Column("seconds", "bar")], list(report.seconds.items()), title=title)
-    return Section("How this was made", "", [Prose(asked.call), made, took], is_wide=True)
+    return Section("Provenance", "", [Prose(asked.call), made, took], is_wide=True)
 
 
 def _text(value: object) -> str:

@@ -40,7 +40,7 @@ _METHOD_SUMMARIES = {
 
 def similarity_page(similarity: Similarity) -> Page:
     """The page of a similarity: for two representations a number, for more a map."""
-    sections = [Section("In short", _METHOD_SUMMARIES[similarity.method], _in_short(similarity))]
+    sections = [Section("Summary", _METHOD_SUMMARIES[similarity.method], _in_short(similarity))]
     n_rows, n_columns = similarity.shape
     if n_rows > 1 and n_columns > 1:
         sections += [_map(similarity), *_adjacent_pairs(similarity)]
@@ -65,7 +65,7 @@ def dissimilarities_page(found: Dissimilarities) -> Page:
     if n > 1:
         low, middle, high = np.quantile(found.upper, [0, 0.5, 1]).tolist()
         facts.append(Fact("distance", f"{middle:.4g}", f"median; {low:.4g} to {high:.4g}"))
-    sections = [Section("In short", "", [Facts(facts)]), Section("Distances", sample, [heatmap], is_wide=True)]
+    sections = [Section("Summary", "", [Facts(facts)]), Section("Distances", sample, [heatmap], is_wide=True)]
     return Page("Dissimilarity of rows", "", sections, topic="language")
 
 

@@ -1,6 +1,6 @@
 // The value range of each tensor at a step.
 
-import { statisticAt, type Matrix } from "./node-colors";
+import { statisticAt, type Matrix } from "../../lib/node-colors";
 
 /** The smallest and largest value and what lies between; NaN where it is not known. */
 export interface Range {
