@@ -151,6 +151,7 @@ class _Columns:
             for i, (upper, lower, argument) in enumerate(zip(edges.parent, edges.child, edges.argument, strict=True))
         ]
         rows += [(upper, lower, argument, False) for upper, lower, argument in self._removed_edges()]
+        # By child, as in the view of a trace; the sort is stable, so the order of arguments stays.
         rows.sort(key=lambda row: row[1])
         parent, child, argument, _ = zip(*rows, strict=True) if rows else ((), (), (), ())
         return EdgeColumns(parent, child, argument, tuple(i for i, row in enumerate(rows) if row[3]))

@@ -79,6 +79,7 @@ class MergePlan:
         for node in matches.nodes:
             if old.nodes.kind[node] not in SOURCES:
                 is_kept[old.nodes.group[node]] = True
+        # Groups follow their parents, so one pass from the end reaches all of them.
         for group in reversed(range(1, len(parent))):
             is_kept[parent[group]] |= is_kept[group]
         is_kept[0] = True
@@ -122,6 +123,7 @@ class MergePlan:
         """The innermost group of the second graph that contains both."""
         parent = self.new.groups.parent
         while a != b:
+            # A group has a higher index than its parent, so the higher of the two goes up.
             a, b = (parent[a], b) if a > b else (a, parent[b])
         return a
 

@@ -61,6 +61,7 @@ def _box(sheet: Sheet, number: int) -> str:
     own = style_of([*css_classes(box), *(["bare"] if is_bare else []), *(["focused"] if is_focused else [])])
     ink = _ink(sheet, number, box)
     styles = ["filled", *(["rounded"] if box.form in ("function", "small") else []), *(["dashed"] if own.dash else [])]
+    # Alpha 0x47 is the opacity of faint items in the other formats, 0.28.
     faded = "47" if is_faint else ""
     paper = fill or (color(own.fill) if own.fill not in (None, "none") else "#ffffff00")
     attributes = {
@@ -93,6 +94,7 @@ def _edge(sheet: Sheet, edge: Edge) -> str:
         "color": color(own.stroke or "line") + faded,
         "fontcolor": color("dim") + faded,
         "style": "dashed" if own.dash else "",
+        # Feedback must not rank its child below its parent.
         "constraint": "false" if edge.is_feedback else "",
     }
     return f'  "{_escaped(boxes[edge.parent].key)}" -> "{_escaped(boxes[edge.child].key)}" [{_listed(attributes)}]'

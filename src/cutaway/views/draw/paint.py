@@ -69,6 +69,7 @@ class _Painter:
         for frame, rect in list(zip(self.sheet.picture.frames, self.sheet.placed.frames, strict=True))[1:]:
             for number in reversed(range(1, n_cards(frame) + 1)):
                 found.append(Shape(self._at(rect, number * _CARD), 6.0, ("card",)))
+            # A frame is translucent: without an opaque card, the cards behind it would show through.
             if n_cards(frame):
                 found.append(Shape(self._at(rect), 6.0, ("card",)))
             marks = (*(["failed"] if frame.flags & FAILED else []), *([frame.mark] if frame.mark else []))
@@ -163,6 +164,7 @@ def curve(points: list[Point], direction: Direction) -> tuple[tuple[Point, ...],
     """Segments through these points: straight along an axis, else Bézier curves whose ends follow the direction."""
     segments: list[tuple[Point, ...]] = []
     for (x, y), (to_x, to_y) in pairwise(points):
+        # SVG coordinates have one decimal: a smaller segment would have no length there.
         if abs(x - to_x) < 0.05 and abs(y - to_y) < 0.05:
             continue
         if abs(x - to_x) < 0.05 or abs(y - to_y) < 0.05:
@@ -182,6 +184,7 @@ def _lit(picture: Picture, faint: frozenset[int]) -> set[tuple[str, int, int]]:
     for edge in picture.edges:
         if edge.parent not in faint and edge.child not in faint:
             lit |= {("from", edge.parent, -1), ("box", edge.parent, edge.child)}
+            # Edges into one frame share their segment at its border, which is lit if one of them is.
             frame = picture.boxes[edge.child].frame
             while frame > 0:
                 lit.add(("frame", edge.parent, frame))

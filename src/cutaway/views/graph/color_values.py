@@ -67,6 +67,7 @@ def _total(values: Iterable[float], measure: Measure) -> float | None:
         return None
     if measure.total == "sum":
         return sum(numbers)
+    # On a diverging scale both signs are extremes.
     return max(numbers, key=abs) if measure.scale == "diverging" else max(numbers)
 
 

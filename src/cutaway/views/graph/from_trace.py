@@ -114,6 +114,7 @@ class _GraphBuilder:
     def _drawing_order(self) -> list[int]:
         """Rows of the trace in drawing order; -1 for the op that failed."""
         table, groups = self.table, self.groups
+        # Inputs are drawn even if no op reads them.
         users: dict[int, list[int]] = {row: [] for _, row in self.trace.tables.inputs if table.kind[row] == INPUT}
         for row in self.trace.op_nodes:
             for parent in self.parents[row]:
@@ -186,6 +187,7 @@ class _GraphBuilder:
     def _events(self) -> Iterable[int]:
         first: dict[int, int] = {}
         for i, row in enumerate(self.order):
+            # Results of one call share the event object, which has no other identity.
             event = self.table.event[row] if row >= 0 else None
             yield i if event is None else first.setdefault(id(event), i)
 
@@ -209,6 +211,7 @@ class _GraphBuilder:
         decided = op.is_condition
         is_light = self._is_identity(op) or (op.shape is None and not self.trace.children_of(op.node) and not decided)
         flags = is_output | (CONDITION if decided else 0) | (LIGHT if is_light and not is_output else 0)
+        # Parameters are no boxes of their own: the op that reads them lists them.
         has_parameters = any(self.table.kind[p] == PARAMETER for p in self.table.parents[op.node])
         kind = "parametric" if has_parameters else "plain" if self.table.parents[op.node] else "made"
         return self._lines(op), kind, "leaf" if self._leaf(op) else "function", flags

@@ -67,6 +67,7 @@ def measures(trace: Trace, nodes: Sequence[int]) -> tuple[Measure, ...]:
     """
     columns = _costs(trace, nodes)
     found, not_finite = _summarize((_value(trace, node) for node in nodes), is_exact=True)
+    # A missing value has count 0: 0 / 0 is NaN here, and None in the column.
     with np.errstate(all="ignore"):
         columns += [(kind, _column(numbers(found))) for kind, numbers in _VALUES.items()]
     columns.append((_NOT_FINITE, not_finite))
@@ -157,6 +158,7 @@ def _summarize(values: Iterable[Any], *, is_exact: bool) -> tuple[Summaries, Col
     not_finite = (found.n_nan + found.n_inf).astype(float)
     for i, (low, high, n) in extra.wholes.items():
         not_finite[i] = n
+        # Otherwise the exact extremes are NaN or Inf, and those of the sample are more useful.
         if not n:
             found.low[i], found.high[i] = low, high
     numbers = zip(extra.is_there, not_finite.tolist(), strict=True)

@@ -25,6 +25,7 @@ _MOST_ARGUMENTS, _MOST_TEXT, _MOST_PARAMETERS = 64, 300, 16
 _BYTES_PER_PIXEL: Final = 4 / 3
 """Pixels are sent as base64."""
 _BYTES_OF_WORDS: Final = 2_500
+"""Assumed size of the text of an op, before it is known."""
 _FEWEST_PIXELS: Final = 64
 _MOST_SAMPLED: Final = 1 << 15
 
@@ -140,6 +141,7 @@ def details(trace: Trace, rows: Sequence[int], budget_bytes: int = 12_000_000) -
     """
     wanted = list(dict.fromkeys(row for row in rows if row >= 0))
     by_row: dict[int, OpDetails] = {}
+    # The braces of the JSON object take two.
     left = budget_bytes - 2
     enough = 0
     for i, row in enumerate(wanted):

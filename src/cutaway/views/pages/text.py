@@ -187,6 +187,7 @@ def _histogram(block: Histogram, width: int) -> Iterator[str]:
     for each in block.series:
         counts = [sum(count or 0 for count in each.counts[first : first + step]) for first in range(0, n, step)]
         most = max(counts, default=0) or 1
+        # Rounded up, so that a bin with a single count is not drawn as empty.
         drawn = "".join(_LEVELS[math.ceil(8 * max(0.0, count) / most)] for count in counts)
         yield f"{_cut(one_line(each.name), wide):<{wide}}  {drawn}  {format_number(sum(counts))} in all"
     yield f"{'':<{wide}}  from {format_number(block.edges[0])} to {format_number(block.edges[-1])}"

@@ -99,6 +99,7 @@ class Arrangement:
         return self._override(node, "within", str) or ""
 
     def _override(self, node: Node, key: str, kind: type | tuple[type, ...]) -> Any:
+        # The document and the request are untrusted, so types are checked on use.
         for override in reversed(self._overrides):
             if isinstance(override.get(key), kind) and _matches(override.get("at"), node):
                 return override[key]

@@ -64,6 +64,7 @@ def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | No
         with np.errstate(all="ignore"):
             looked_at = heads.astype(np.float64).reshape(-1, *array.shape[-2:])[:, :n, :n].mean((0, 1))
         return TokenValues(tokens, (_LOOKED_AT,), (tuple(map(finite_or_none, looked_at)),), is_square=True)
+    # Padded length first: a batch pads all samples to the longest one.
     dimension = next((d for size in sizes for d in range(array.ndim) if array.shape[d] == size), None)
     if dimension is None:
         return None

@@ -68,6 +68,7 @@ def kept_values(run: Run, step: Step, row: Row) -> KeptValues:
     layout = _layout(run, step, own, raw.shape, n_kept)
     if layout is None:
         return KeptValues(raw, raw.shape, 0, None, None)
+    # Only the shape is needed, and a broadcast scalar takes no memory.
     units = layout.samples_first(np.broadcast_to(np.int8(0), raw.shape))[1]
     is_batched = bool(units.samples) and row.role not in _STATE_ROLES
     return KeptValues(raw, units.shape, units.shape[0] if is_batched else 0, layout, units)

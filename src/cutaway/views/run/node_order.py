@@ -94,6 +94,7 @@ def _strongly_connected(n: int, links: Links) -> list[int]:
     below: list[list[int]] = [[] for _ in range(n)]
     for parent, child in links:
         below[parent].append(child)
+    # Iterative: a long chain of tensors would exceed Python's recursion limit.
     seen, low, found = [-1] * n, [0] * n, [-1] * n
     count = 0
     open_: list[int] = []
@@ -125,6 +126,7 @@ def _strongly_connected(n: int, links: Links) -> list[int]:
 def _next(ready: Mapping[ModulePath, list[tuple[int, int]]], at: ModulePath, known: Mapping[int, int]) -> int | None:
     for depth in range(len(at), -1, -1):
         heap = ready.get(at[:depth], [])
+        # An item is in the heap of every module around it; copies of items placed already are dropped here.
         while heap and heap[0][1] in known:
             heappop(heap)
         if heap:

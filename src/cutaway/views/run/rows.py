@@ -94,10 +94,12 @@ class RunRows:
             for row in schema.rows:
                 if is_shown(row):
                     number = self._numbers.setdefault(_key(row), len(self._rows))
+                    # Appends a new row, or replaces the one that an earlier schema described.
                     self._rows[number : number + 1] = [row]
         self._maps.clear()
         self.__dict__.pop("_n_passes", None)
         if new or not self.digest:
+            # Names may hold lone surrogates, which UTF-8 refuses otherwise.
             named = repr((list(self._numbers), list(self._statistics)))
             self.digest = sha256(named.encode(errors="surrogatepass")).hexdigest()[:16]
 
@@ -108,6 +110,7 @@ class RunRows:
         found = self.run.at(step) if isinstance(step, int) else step
         schema_rows, rows, columns = self._map(found)
         out: Matrix = np.full((len(self._rows), len(self._statistics)), np.nan, np.float32)
+        # A statistic beyond float32 becomes inf.
         with np.errstate(over="ignore"):
             out[rows[:, None], columns] = found.matrix[schema_rows]
         return out

@@ -376,6 +376,7 @@ class _GraphBuilder:
             node, name = self.nodes[i], self.names[i]
             own = owners.get(i, [])
             shown = self.rows.rows
+            # Reversed, so that the first position of a repeated site wins.
             at = {site: place for place, site in reversed(list(enumerate(node.sites)))}
             places = {row: min((at[site] for site in _sites(shown[row]) if site in at), default=len(at)) for row in own}
             own.sort(key=lambda row: (places[row], _RANKS.get(shown[row].of, 2), row))

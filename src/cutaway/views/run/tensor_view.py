@@ -275,6 +275,7 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
     known = sorted((other for other in alike if 0 < sizes[other] < math.inf), key=lambda other: float(sizes[other]))
     if not known or not math.isfinite(sizes[number]):
         return None
+    # An element instead of the median of values: the message names a site.
     middle = known[len(known) // 2]
     ratio = float(sizes[number] / sizes[middle])
     return (
@@ -301,6 +302,7 @@ def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
     low, high, n = (recorded.get(name, math.nan) for name in ("low", "high", "count"))
     if not all(map(math.isfinite, [*shares, low, high, n])):
         return None
+    # The recorder counts at most this many elements.
     n = min(n, N_SAMPLED)
     return Histogram(low, high, tuple(round(share * n) for share in shares))
 

@@ -64,6 +64,7 @@ def summaries(arrays: Sequence[NDArray[Any]]) -> Summaries:
         return found
     with np.errstate(all="ignore"):
         rows = [array.reshape(-1) for array in arrays if array.size]
+        # float64, or sums of squares of float16 and integers overflow.
         flat: Floats = np.concatenate(rows, dtype=np.float64, casting="unsafe")
         sizes = count[filled]
         finite = np.isfinite(flat)
@@ -91,6 +92,7 @@ def _summarize(found: Summaries, flat: Floats, filled: Counts, sizes: Counts) ->
     found.norm[filled] = np.sqrt(np.add.reduceat(flat * flat, starts)) * scale
     flat = flat - _spread(mean, sizes)
     std = np.sqrt(np.add.reduceat(flat * flat, starts) / sizes)
+    # Rounding of the mean would give a constant array a tiny spread.
     found.std[filled] = np.where(low == high, 0.0, std * scale)
 
 
@@ -127,6 +129,7 @@ def histogram(array: NDArray[Any]) -> Histogram | None:
         return None
     low, high = float(flat.min()), float(flat.max())
     n_bins = N_BINS
+    # Near 2**53 a float64 cannot hold the half that bin edges need.
     if array.dtype.kind in "biu" and high - low < N_BINS and abs(low) < 2**50:
         n_bins, low, high = int(high - low) + 1, low - 0.5, high + 0.5
     else:
@@ -140,6 +143,7 @@ def histogram(array: NDArray[Any]) -> Histogram | None:
 def _places(flat: NDArray[Any], low: float, high: float, n_bins: int) -> NDArray[np.intp]:
     """The bin of each element."""
     places = flat.astype(np.float64)
+    # In place, on one copy: the array may have millions of elements.
     places *= 0.5
     places -= low / 2
     places /= half_width(low, high)
