@@ -10,7 +10,7 @@ import { Shell, type View } from "./shell";
 import { makeClient } from "./viewer/data/client";
 import { restoreTheme, Viewer } from "./viewer/viewer";
 
-/** The build puts the style sheet here. */
+/** The bundled style sheet, inserted by the build. */
 const STYLE = "__CUTAWAY_STYLE__";
 const DATA = "cutaway-data";
 
@@ -64,14 +64,14 @@ async function open(data: Element): Promise<void> {
   }
 }
 
-/** The text of an element, which is then let go. */
+/** The text of an element, which is then removed to free memory. */
 function take(id: string): string | null {
   const element = document.getElementById(id);
   element?.remove();
   return element?.textContent ?? null;
 }
 
-/** The page of the server, which asks for what it shows. */
+/** The page of the viewer, which loads its data from the server. */
 function view(root: HTMLElement): void {
   root.className = "cutaway cutaway-page";
   addStyle(document);

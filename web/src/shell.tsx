@@ -9,7 +9,7 @@ import { BlocksPage } from "./pages/page";
 import type { Page } from "./pages/wire";
 import "./shell.css";
 
-/** What can be shown: a graph that is looked into, or a page that is read. */
+/** A view: an interactive graph or a page. */
 export type View = GraphView | Page;
 
 export function Shell({ views, hosts }: { views: View[]; hosts: Host[] }) {

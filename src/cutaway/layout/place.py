@@ -172,9 +172,9 @@ class _Level:
         for points, _, _ in self.lines:
             for (across, along), (to_across, to_along) in pairwise(points):
                 lines.append((along, to_along, max(across, to_across)))
-        for edge, points in feedback_routes(edges, members, lines):
-            self.feedback_lines.append((tuple(points), edge.upper.box, edge.lower.box))
-            for across, _ in points:
+        for edge, route in feedback_routes(edges, members, lines):
+            self.feedback_lines.append((tuple(route), edge.upper.box, edge.lower.box))
+            for across, _ in route:
                 self.across = max(self.across, across + LANE_MARGIN)
 
 

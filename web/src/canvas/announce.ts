@@ -4,7 +4,7 @@ import type { Stage } from "./stage";
 
 const HIDDEN = "position:absolute;width:1px;height:1px;margin:-1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap";
 
-/** A place in the page that is not seen, but read out when it changes. */
+/** A visually hidden live region, which screen readers read out when it changes. */
 export function liveRegion(host: HTMLElement): HTMLElement {
   const region = document.createElement("div");
   region.setAttribute("role", "status");

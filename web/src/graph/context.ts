@@ -27,7 +27,7 @@ export interface Page {
   toggle(group: number): void;
   /** Show the blocks of a run one by one, or once. */
   part(run: number, is: boolean): void;
-  /** Go to the next or the previous of the things found. */
+  /** Go to the next or previous match. */
   step(by: number): void;
   fit(): void;
 }

@@ -9,9 +9,9 @@ import type { Representatives } from "../layout/representatives";
 import type { Fold, GraphView, Measure, Picture } from "../lib/wire";
 import { quantity } from "../lib/formatting";
 
-/** Where a path leads; seen on light and on dark ground. */
+/** Color of the end of a path, visible on light and dark backgrounds. */
 const OTHER = "#e0862c";
-/** Steps of a ramp that nobody can tell apart. */
+/** Number of color steps: more are indistinguishable. */
 const SHADES = 400;
 
 /** What is drawn now. */
@@ -40,7 +40,7 @@ export interface DecorationInput {
   readonly second: string | null;
 }
 
-/** A measure on the boxes that are shown. Sums are spread over what is shown, other numbers over the whole graph. */
+/** A measure by box. The color range of sums covers the visible boxes, that of other measures the whole graph. */
 export function boxMeasure({ picture, nodeBoxes }: Drawn, measure: Measure, isDark: boolean): BoxMeasure {
   const values = picture.boxes.map((_, box) => aggregate(measure, nodeBoxes.nodes[box]));
   return { measure, values, scale: scaleOf(measure, measure.total === "sum" ? values : measure.values, isDark) };
@@ -82,14 +82,14 @@ export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
   return { boxes, edges: highlightedEdges(drawn, asked.reached), otherEdges: "faint" };
 }
 
-/** What the button of a block among identical ones says: show all of them, or, at the first of all, only one. */
+/** Label of the button of a block among identical ones: show all, or, at the first of all, show once. */
 function actionOf({ view: { groups, runs }, fold }: Drawn, group: number, stack: number): string {
   if (stack > 1) return `show all ${stack}`;
   const run = group > 0 ? groups.run[group] : -1;
   return run >= 0 && fold.apart.includes(run) && runs[run].groups[0] === group ? "show once" : "";
 }
 
-/** Colors of values, each made once: thousands of boxes share a few hundred. */
+/** Cache of colors: thousands of boxes share a few hundred. */
 function shades(scale: ColorScale): (value: number) => string {
   const made: string[] = [];
   return (value) => {
@@ -101,7 +101,7 @@ function shades(scale: ColorScale): (value: number) => string {
 function addSize(look: Draft, { measure, scale, values }: BoxMeasure, box: number): void {
   const value = values[box];
   if (value === null || value === undefined || !scale) return;
-  // A length is read as an amount, so what adds up is drawn in proportion.
+  // Lengths are read as amounts, so sums are drawn in proportion, even where their color scale is logarithmic.
   const share = measure.total === "sum" ? Math.abs(value) / scale.high : position(scale, value);
   look.size = Number.isFinite(share) ? Math.max(0, Math.min(1, share)) : 1;
 }
@@ -126,7 +126,7 @@ function addFound(look: Draft, found: ReadonlyMap<string, number>, key: string):
   }
 }
 
-/** How many of the things found each box or frame holds. */
+/** Number of matches in each box or frame. */
 export function counts({ view, picture, nodeBoxes, representatives }: Drawn, found: Found): Map<string, number> {
   const out = new Map<string, number>();
   const add = (key: string): void => void out.set(key, (out.get(key) ?? 0) + 1);
@@ -171,7 +171,7 @@ function highlightedEdges({ view, picture, nodeBoxes }: Drawn, reached: NodeMask
   return out;
 }
 
-/** What the pointer says of a box that is colored: the number behind the color. */
+/** Tooltip line of a colored box: the value behind the color. */
 export function describeValue(colored: BoxMeasure, box: number): string {
   const { measure, values } = colored;
   return `${measure.title} ${quantity(values[box] ?? null, measure.unit)}`;

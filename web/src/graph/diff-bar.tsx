@@ -14,7 +14,7 @@ const TITLES: Record<Difference, string> = {
 export function Compare() {
   const { view, go } = usePage();
   const found = useMemo(() => (view.comparison ? differences(view.comparison) : null), [view]);
-  // Until a sort is chosen, one walks through all of them, in the order of the graph.
+  // Until a kind is selected, the buttons step through all differences in graph order.
   const all = useMemo(() => [...new Set(Object.values(found ?? {}).flat())].sort((a, b) => a - b), [found]);
   const [sort, setSort] = useState<Difference | null>(null);
   const [place, setPlace] = useState(-1);

@@ -5,11 +5,11 @@ import type { OpDetails } from "./wire";
 export interface Host {
   /** Details of an op, by its row in the trace; null if they are not stored with the picture. */
   detail(row: number): Promise<OpDetails | null>;
-  /** What to say where that takes long. */
+  /** Message if loading takes long. */
   readonly delay?: string;
 }
 
-/** What anywidget hands to the front end, as far as it is used here. */
+/** The part of anywidget's model that is used here. */
 export interface Model {
   get(name: string): unknown;
   on(name: string, callback: (...args: never[]) => void): void;
@@ -20,7 +20,7 @@ export interface Model {
 /** Rows per chunk of details in a file (server/page.py). */
 export const CHUNK = 64;
 
-/** The details that lie in the file, in chunks that are decoded when first looked into. `find` gives a chunk's text. */
+/** Details stored in the file, in chunks that are decoded on first use. `find` returns the text of a chunk. */
 export function embeddedHost(find: (chunk: number) => string | null): Host {
   const chunks = new Map<number, Promise<Record<number, OpDetails>>>();
   return {
@@ -37,7 +37,7 @@ export function embeddedHost(find: (chunk: number) => string | null): Host {
   };
 }
 
-/** Details asked of the kernel, each once; again only where it has not answered for long, being busy or gone. */
+/** Details from the kernel. Each is requested once, and again only if the kernel has not answered for a while. */
 export function kernelHost(model: Model, view: number): Host {
   const asked = new Map<number, Promise<OpDetails | null>>();
   return {
@@ -56,7 +56,7 @@ export function kernelHost(model: Model, view: number): Host {
   };
 }
 
-/** How long a kernel may be busy before it is asked again, should somebody come back to the op. */
+/** Time after which a request is repeated when the user selects the op again. */
 const PATIENCE = 20_000;
 let lastId = 0;
 
@@ -73,13 +73,13 @@ function requestDetail(model: Model, view: number, row: number): Promise<OpDetai
   });
 }
 
-/** The text behind zlib-compressed bytes. */
+/** Decompress zlib data to text. */
 export async function inflate(bytes: BufferSource): Promise<string> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).text();
 }
 
-/** The bytes behind base64, without a call for each of millions of characters. */
+/** Decode base64. An indexed loop: `Uint8Array.from` would call a function for each of millions of characters. */
 export function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   const text = atob(base64.trim());
   const bytes = new Uint8Array(text.length);

@@ -97,7 +97,7 @@ interface TokenReadoutProps {
   readonly text: Text;
   readonly token: number;
   readonly channel: number;
-  /** The channel that was chosen before the token was pointed at; not a number where all are shown. */
+  /** The channel selected before the hover; NaN if all are shown. */
   readonly kept: number;
   /** Whether the chosen channel alone is read. */
   readonly isAlone: boolean;

@@ -29,7 +29,7 @@ export function BlocksPage({ page }: { page: Page }) {
   );
 }
 
-/** A way to each section, where there are several. */
+/** Navigation between sections. */
 export function BlocksNav({ page, scroller }: { page: Page; scroller(): HTMLElement | null }) {
   if (page.sections.length < 2) return null;
   const goTo = (place: number): void => {

@@ -31,7 +31,7 @@ export function strongestChannel(block: ColoredText, text: Text, chosen: string)
   const styles = values.map((value, token) => {
     const full = block.most[at[token]]; // its own: one that is far larger at one token would leave all others pale
     if (value === null || !value || !(full > 0)) return undefined;
-    // Never so strong that the letters could not be read in the color of the page's own ink.
+    // Limited, so that text in the default color stays readable.
     const share = Math.round(8 + 47 * Math.min(1, Math.abs(value) / full));
     const color = seriesColor(at[token]);
     return { background: `linear-gradient(${color}, ${color}) bottom / 100% 2px no-repeat, color-mix(in srgb, ${color} ${share}%, transparent)` };
@@ -46,7 +46,7 @@ interface Props {
   onPreview(value: string | null): void;
 }
 
-/** One line a channel over all tokens. Pointing at one shows its colors, a click keeps them. */
+/** One sparkline per channel over all tokens. Hover previews its colors, a click selects it. */
 export function ChannelList({ block, chosen, onChoose, onPreview }: Props) {
   const { channels, texts } = block;
   const choices = [STRONGEST, ...channels.keys()].map(String);

@@ -12,7 +12,7 @@ export interface Box {
 /** Position of a tooltip, in pixels from the sides of its container. */
 export type TipPlace = Readonly<Partial<Record<"left" | "right" | "top" | "bottom", string>>>;
 
-/** So tall a tip may be, about. */
+/** Approximate maximum height of a tooltip. */
 const ROOM = 150;
 const GAP = 5;
 

@@ -4,7 +4,7 @@ import { HelpSheet } from "../graph/help";
 import { helpOf } from "./keys";
 import { isRunTab, tabOf, type Tab } from "./tabs";
 
-/** Keys as they are on a tab: the graph of a saved trace has most of them for itself. */
+/** The shortcuts of a tab; on the Ops tab, most keys belong to the graph. */
 export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
   const { everywhere, title, own } = helpOf(tab);
   return (

@@ -45,12 +45,12 @@ function paintGroup(ctx: Context, view: View, group: readonly LineItem[]): void 
   ctx.fill();
 }
 
-/** Thinner from afar, but never less than a line. */
+/** Line width: thinner when zoomed out, at least one device pixel. */
 export function strokeWidth(view: View, width: number): number {
   return Math.max(1, width * view.dpr * Math.min(1.6, Math.max(0.6, view.scale)));
 }
 
-// With thousands of lines on a screen, the short ones are most of the work and nothing of the picture.
+// With thousands of lines on the screen, short ones take most of the time and are invisible.
 function isTooShort(line: LineItem, view: View): boolean {
   return !view.detail.tips && line.length * view.scale < 5 && line.look !== "strong";
 }
@@ -75,7 +75,7 @@ export function trace(ctx: Context, view: View, points: readonly Point[]): void 
   }
 }
 
-/** Which way a line points where it ends: it arrives along the direction of the picture, or along its last straight piece. */
+/** Direction of the arrowhead: along the flow of the picture, or along the last straight segment. */
 export function arrival(points: readonly Point[], isRight: boolean): Point {
   const [toX, toY] = points.at(-1)!;
   const [x, y] = points.at(-2) ?? points.at(-1)!;
@@ -98,7 +98,7 @@ function tip(ctx: Context, view: View, line: LineItem, factor: number): void {
   ctx.closePath();
 }
 
-/** Labels beside the tips, on a piece of paper so that lines do not run through letters. */
+/** Labels beside the arrowheads, on a background so that lines do not cross the text. */
 export function paintLabels(ctx: Context, view: View, lines: readonly LineItem[]): void {
   if (!view.detail.lines) return;
   const { k, ox, oy, theme } = view;

@@ -53,7 +53,7 @@ export class Styles {
   }
 }
 
-/** All that decides on the style of a box, as one number: strings for 20,000 boxes take a while to put together. */
+/** Everything that determines the style of a box, as one number: building strings for 20,000 boxes is slow. */
 function codeOf(box: Box): number {
   const form = FORMS.indexOf(box.form) * 4 + MARKS.indexOf(box.mark);
   return ((KINDS.indexOf(box.kind) * 16 + form) * 16 + (box.flags & 15)) * 8 + Math.min(box.shade, 4);
@@ -184,7 +184,7 @@ function sign(style: Draft, text: string, color: string): void {
   style.signColor = color;
 }
 
-/** Ink for a ground that may be anything: as it is where that can be read, otherwise nearer to black or white. */
+/** Text color for any background: unchanged if readable, else shifted towards black or white. */
 function readable(style: Draft, theme: Theme): void {
   const ground = style.fill === NOTHING ? theme.paper : style.fill;
   const ink = inkOn(ground);

@@ -19,7 +19,7 @@ const NONE: ReadonlySet<number> = new Set();
 /** Parent and child, by node. */
 type Loops = readonly (readonly [number, number])[];
 
-/** What is drawn, and where; `hidden` are nodes that are left out, `loops` links that lead back. */
+/** The picture and its placement; `hidden` are nodes to leave out, `loops` are feedback links. */
 export function usePicture(
   view: GraphView, { open, rolled, apart, direction }: State, hidden: ReadonlySet<number> = NONE, loops: Loops | null = null,
 ): { drawn: Drawn; placement: Placement } {
@@ -76,7 +76,7 @@ export function useDecorations(drawn: Drawn, ways: Adjacency, state: State, aske
   }, [drawn, color, size, reached, found, second]);
 }
 
-/** The box or frame in which something is to be seen: itself, or what it is folded into. */
+/** The visible box or frame of a key: itself, or the folded module that contains it. */
 export function visible({ view, picture, nodeBoxes, representatives }: Drawn, key: string): string | null {
   const own = drawnAs(representatives, key);
   if (picture.boxes.some((box) => box.key === own) || picture.frames.some((frame) => frame.key === own)) return own;

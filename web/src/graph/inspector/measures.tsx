@@ -5,7 +5,7 @@ import { quantity } from "../../lib/formatting";
 import { usePage } from "../context";
 import type { Highlight } from "../state";
 
-/** One card a measure: its number here, and the share of the whole where it adds up. A click colors by it. */
+/** One card per measure: its value, and its share of the total for sums. A click colors the graph by it. */
 export function Numbers({ nodes }: { nodes: readonly number[] }) {
   const { view, state, act } = usePage();
   const found = view.measures.flatMap((measure) => {
@@ -41,7 +41,7 @@ function percent(share: number): string {
   return share > 0 && share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 }
 
-/** What the selection was made from, what was made from it, and the paths to another. */
+/** Buttons to highlight ancestors, descendants and paths of the selection. */
 export function Highlights() {
   const { state, act } = usePage();
   const one = (highlight: Highlight, text: string, title: string) => (

@@ -19,7 +19,7 @@ const KINDS = {
 
 const NOT_KEPT = "Details of this op are not in this file: the file stores only as many as fit its size limit.";
 const NOT_READ = "Details of this op are not available: the trace is closed or its file was deleted.";
-/** From then on an answer takes long. */
+/** After this time, the panel says that details are still loading. */
 const LONG_MS = 4000;
 
 export function OpPanel({ node }: { node: number }) {

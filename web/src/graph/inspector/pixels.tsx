@@ -9,27 +9,27 @@ import { exact, short } from "../../lib/formatting";
 import type { Image } from "../../lib/wire";
 import { IconButton } from "../controls";
 
-/** A picture is at most so high before it scrolls, in CSS pixels. */
+/** Maximum height of an image before it scrolls, in CSS pixels. */
 const HIGHEST = 260;
-/** The same of one of many tiles. */
+/** The same for a single tile. */
 const HIGHEST_TILES = 340;
-/** A pixel is at most so large where nobody enlarged it; of one tile alone. */
+/** Maximum size of a pixel at zoom 1; for a single tile. */
 const [LARGEST, LARGEST_ALONE] = [16, 30];
-/** One of an image is not smaller than this, if there is room. */
+/** Minimum size of a pixel of an image, if there is room. */
 const LEAST = 3;
-/** The shade of what is not finite, behind those of numbers. */
+/** Gray level of non-finite values, after those of numbers. */
 const BROKEN = 255;
 
 interface PixelsProps {
   readonly image: Image;
   readonly isDark: boolean;
-  /** The elements themselves, where they are at hand. */
+  /** Reads exact elements, if they are loaded. */
   readonly read?: Reader | null;
   /** Further controls beside those that enlarge. */
   readonly children?: ComponentChildren;
-  /** What an element is about, for its place in the value. */
+  /** Label of an element, by its index. */
   readonly name?: (index: readonly number[]) => string;
-  /** What numbers are counted in, behind them. */
+  /** Unit after the numbers. */
   readonly unit?: string;
   /** One of several tiles was clicked: its number among those of the value. */
   readonly onTile?: (tile: number) => void;
@@ -43,7 +43,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   const [over, setOver] = useState<{ row: number; column: number } | null>(null);
   const data = useMemo(() => decodedPixels(image), [image]);
   const { hasFinite, hasBroken } = useMemo(() => kindsOf(image, data), [image, data]);
-  // Where each tile has a range of its own, no color stands for zero.
+  // If each tile has its own range, no color stands for zero.
   const [low, high] = image.ranges.length ? [0, 1] : [image.low, image.high];
   const { colors, isDiverging } = useMemo(() => palette(low, high, isDark), [low, high, isDark]);
   useLayoutEffect(() => {
@@ -59,7 +59,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
     const pixels = context.createImageData(image.columns, image.rows);
     const [shades, painted] = [new Uint32Array(colors.buffer), new Uint32Array(pixels.data.buffer)];
     for (let i = 0; i < data.length; i++) {
-      // Behind the last tile there is nothing.
+      // Pixels after the last tile are padding.
       if (data[i] !== BROKEN || placeOf(image, Math.floor(i / image.columns), i % image.columns)) painted[i] = shades[data[i]];
     }
     context.putImageData(pixels, 0, 0);
@@ -113,7 +113,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   );
 }
 
-/** Which of n things of the same size lies at a share of them all. */
+/** Index of the item at a position from 0 to 1 among `n` of equal size. */
 function at(share: number, n: number): number {
   return Math.max(0, Math.min(n - 1, Math.floor(share * n)));
 }

@@ -20,9 +20,9 @@ interface Props {
   readonly yName: string;
   readonly x: Scale;
   readonly y: Scale;
-  /** Of how many places the cursor goes through. */
+  /** Number of cursor positions. */
   readonly n: number;
-  /** The place for a number on x. */
+  /** The cursor position nearest to an x. */
   placeAt(x: number): number;
   /** X of the cursor for an index. */
   xOf(place: number): number;

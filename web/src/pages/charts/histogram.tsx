@@ -12,7 +12,7 @@ import type { Histogram } from "../wire";
 
 export function HistogramBlock({ block }: { block: Histogram }) {
   const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set());
-  // Kinds are seldom equally many: their shares can be compared, their counts cannot.
+  // Series rarely have equal totals: shares are comparable, counts are not.
   const [isShare, setShare] = useState(block.series.length > 1);
   const edges = block.edges.filter((edge): edge is number => edge !== null);
   const n = edges.length - 1;
@@ -52,7 +52,7 @@ export function HistogramBlock({ block }: { block: Histogram }) {
   );
 }
 
-/** Steps from the ground and back to it. */
+/** The outline as steps that start and end at zero. */
 export function outline(edges: readonly number[], heights: readonly number[], frame: Frame): string {
   const point = (x: number, y: number): string => `${frame.x(x).toFixed(1)} ${frame.y(y).toFixed(1)}`;
   const steps = heights.flatMap((height, bin) => [point(edges[bin], height), point(edges[bin + 1], height)]);

@@ -18,7 +18,7 @@ export function LinesBlock({ block }: { block: Lines }) {
   const shown = block.lines.map((line, place) => ({ line, place })).filter(({ place }) => !hidden.has(place));
   if (!xs.length || !block.lines.length) return <p class="quiet">No points.</p>;
   const scale = scaleOf(xs[0], xs[xs.length - 1], block.is_log_x, 6);
-  // Between the second and the third site there is none.
+  // Positions with names, such as sites, have no values between them.
   const x = xs.every(Number.isInteger) ? { ...scale, ticks: scale.ticks.filter(Number.isInteger) } : scale;
   const y = paddedScale(shown.flatMap(({ line }) => [...line.y, ...line.low, ...line.high]), 5);
   return (

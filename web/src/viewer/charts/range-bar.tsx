@@ -25,7 +25,7 @@ export function RangeBar({ axis, range }: { axis: Axis; range: Range }) {
   );
 }
 
-/** The numbers of the axis, over the ranges. */
+/** Tick labels of the shared axis. */
 export function AxisTitle({ axis, gap }: { axis: Axis; gap: number }) {
   return (
     <span class="range-axis">

@@ -15,7 +15,7 @@ export interface LiveEvents {
   onGrowth(growth: Growth): void;
   /** The list of runs has changed. */
   onRuns(): void;
-  /** Nothing was heard for a while and anything may have happened; or, with false, nothing will be heard for now. */
+  /** The connection was restored, so events may have been missed; or, with false, it was lost. */
   onThere(isThere: boolean): void;
 }
 
@@ -38,7 +38,7 @@ export function listen(events: LiveEvents, url = "/api/events"): () => void {
     source.onerror = () => {
       if (!wasAway) events.onThere(false);
       wasAway = true;
-      // The browser tries again by itself, except where it was refused.
+      // EventSource reconnects by itself, except after an error response.
       if (source?.readyState === EventSource.CLOSED) timer = setTimeout(open, AGAIN);
     };
   };

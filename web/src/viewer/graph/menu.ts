@@ -6,17 +6,17 @@ import type { Adjacency } from "../../lib/reachability";
 import type { LayoutOverride } from "./layout-overrides";
 import { groupNodes, orderNodes, ungroupNodes } from "./layout-overrides";
 
-/** What the menu is about. */
+/** The box or module that was right-clicked. */
 export interface MenuTarget {
   readonly key: string;
   /** Numbers of the nodes it stands for, and their names. */
   readonly nodes: readonly number[];
   readonly names: readonly string[];
-  /** The same of what is selected, with what it is called; null where that is nothing else. */
+  /** The same for the selection, with a title; null if it is the same box. */
   readonly selected: { readonly names: readonly string[]; readonly title: string } | null;
 }
 
-/** How things are arranged, and how that is changed. */
+/** The current arrangement, and the functions that change it. */
 export interface LayoutActions {
   readonly n: number;
   readonly ways: Adjacency;

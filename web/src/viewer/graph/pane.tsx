@@ -45,7 +45,7 @@ interface Props extends PanelProps {
 /** More edges than this hide each other, and the boxes. */
 const DENSE = 400;
 const HOST: Host = { detail: () => Promise.resolve(null) };
-/** What the viewer around the graph does itself. */
+/** Commands that the viewer handles itself. */
 const NOT_OURS = new Set(["theme", "panel", "help"]);
 
 export function RunGraphPane(props: Props) {
@@ -72,7 +72,7 @@ export function RunGraphPane(props: Props) {
   const { found, hits } = useSearch(view, state.query, names);
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
 
-  // What hangs together first, then edges, then colors: only the last changes from step to step.
+  // Memoized in this order because only the colors change from step to step.
   const base = useDecorations(drawn, ways, state, { color: null, size: null, found });
   const isDense = drawn.picture.edges.length > DENSE;
   const isBackward = isGradient(choice.of);
@@ -96,7 +96,7 @@ export function RunGraphPane(props: Props) {
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: camera ? { camera } : {} });
   const isFirst = useRef(true);
   useEffect(() => {
-    // What was selected elsewhere is selected here, unless it is what is selected: a module, say, for its result.
+    // Follow selections made elsewhere, unless the selected box already shows that tensor, such as a module its result.
     const isSame = wanted === null ? state.selection === null || recordedAt(graph, view, state.selection) === null
       : recordedAt(graph, view, state.selection) === recordedAt(graph, view, wanted);
     if (!isSame) {
@@ -152,7 +152,7 @@ export function RunGraphPane(props: Props) {
   const items = (key: string) => {
     const nodes = nodesAt(key);
     const picked = selected !== null && selected !== key ? nodesAt(selected) : [];
-    // What lies between the two comes along: a group around a gap would be two.
+    // Include the nodes between them, or the group would not be contiguous and be drawn as two.
     const on = picked.length ? between(ways, picked, nodes) : null;
     const other = on ? [...new Set([...picked, ...drawn.nodeBoxes.nodes.filter((inside) => inside.some((one) => on[one])).flat()])] : [];
     const title = (selected && drawn.picture.boxes.find((box) => box.key === selected)?.lines[0]) ?? "the selection";

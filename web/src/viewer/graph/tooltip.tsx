@@ -60,7 +60,7 @@ export function GraphTooltip({ hover, drawn, look, coloring, rows, run, step, cl
   );
 }
 
-/** Shape and type come when the pointer rests; how many elements there are is known at once. */
+/** Shape and dtype are loaded when the pointer rests; the number of elements is known immediately. */
 function Shape(props: { run: string; row: number; step: number; client: Client; isInside: boolean; count: number }) {
   const { run, row, step, client, isInside, count } = props;
   const [isResting, rest] = useState(false);

@@ -54,7 +54,7 @@ function splitSite(site: string): { path: string[]; name: string } {
   const [address, ...op] = site.split("/");
   const parts = address.split(".").filter(Boolean);
   if (op.length) return { path: parts, name: op.join("/") };
-  // A number alone is no name.
+  // An index alone, such as `3`, is not a useful name.
   const n = parts.findLastIndex((part) => !/^\d+$/.test(part));
   return n < 0 ? { path: [], name: site } : { path: parts.slice(0, n), name: parts.slice(n).join(".") };
 }
@@ -65,7 +65,7 @@ export function ExportBar({ run, choice, row, tensor, client }: PanelProps & { r
   const hasValue = tensor.dtype !== "";
   const site = siteOf(run, row);
   const python = snippet({ ...row, site }, choice.step, choice.sample);
-  // Of a chosen sample, what is taken along is its own part.
+  // With a selected sample, only its values are copied and downloaded.
   const sample = tensor.n_samples > 0 ? choice.sample : null;
   const shape = sample === null ? tensor.shape : tensor.shape.slice(1);
   const n = shape.reduce((product, size) => product * size, 1);

@@ -43,7 +43,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
   );
 }
 
-/** Which token looks at which. */
+/** Query and key token of an attention weight. */
 function attentionPair(tokens: readonly string[], index: readonly number[]): string {
   const [from, to] = index.slice(-2);
   return from < tokens.length && to < tokens.length ? `${tokens[from]} → ${tokens[to]} ` : "";
@@ -61,7 +61,7 @@ function Scales({ scale, hasBatch, image, onChoose }: { scale: Paint["scale"]; h
   return <Segments<string> name="Values" value={value} onChoose={(is) => onChoose(is as Paint["scale"])} choices={choices} />;
 }
 
-/** All channels or heads at once, or one after the other. */
+/** Show all channels or heads, or step through them. */
 function Tiles({ image, onChoose }: { image: Image; onChoose(tile: number | null): void }) {
   const { tile_word: word, n_tiles_total: n } = image;
   if (image.n_tiles > 1) return <span class="quiet hide-narrow">click a {word} to see it alone</span>;
@@ -78,7 +78,7 @@ function Tiles({ image, onChoose }: { image: Image; onChoose(tile: number | null
   );
 }
 
-/** What the chosen sample alone amounts to. */
+/** Statistics of the selected sample. */
 function SampleNumbers({ tensor }: { tensor: TensorView }) {
   const statistics = (tensor.picture?.statistics ?? []).filter(([, value]) => value !== null);
   if (!statistics.length) return null;

@@ -106,7 +106,7 @@ function Entry({ item, isOn, onChoose }: { item: RunItem; isOn: boolean; onChoos
   );
 }
 
-/** The list where there is little room. */
+/** The list as a menu, for narrow windows. */
 function CompactList({ own, item, onChoose }: ListProps) {
   const named = ({ name, kind, page }: RunItem): string => `${name} · ${kind === "activations" ? "collection" : page ? typeName(page.type) : "result"}`;
   return (
@@ -141,7 +141,7 @@ interface SelectedItemProps {
   readonly isDark: boolean;
 }
 
-/** The page of what was chosen; of a collection, the bar that goes from unit to unit above it. */
+/** The page of the selected entry; for a collection with the unit bar above it. */
 function SelectedItem({ topic, item, items, unit: asked, act, client, isDark }: SelectedItemProps) {
   const place = useRef<HTMLDivElement>(null);
   const isCollection = item.kind === "activations" && topic === "neurons";
@@ -193,7 +193,7 @@ function useUnitKeys(place: { readonly current: HTMLElement | null }, hear: ((ke
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
       const at = event.composedPath()[0];
-      // A tab that is hidden, or below a sheet, rests.
+      // Ignore keys while the tab is hidden or a dialog is open.
       const isOff = !place.current || place.current.closest("[hidden]") || place.current.closest(".viewer")?.querySelector("[aria-modal=true]");
       if (event.defaultPrevented || isOff || event.ctrlKey || event.metaKey || event.altKey || takesKeys(at instanceof Element ? at : null, event.key)) return;
       if (newest.current?.(event.key)) event.preventDefault();
