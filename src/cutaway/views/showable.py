@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from dataclasses import dataclass, replace
 from html import escape
+from os import PathLike
 from typing import overload
 
 from cutaway.core.errors import InputTypeError
@@ -103,10 +104,12 @@ def as_showable(item: object) -> ShowableGraph | ShowablePage:
     page = item if isinstance(item, Page) else page_of(item)
     if page is not None:
         return ShowablePage(page)
-    kind = f"{type(item).__module__}.{type(item).__qualname__}"
-    hint = " Trace it first: cutaway.trace(model, *inputs)." if callable(item) else ""
+    kind = f"{type(item).__module__}.{type(item).__qualname__}".removeprefix("builtins.")
+    how = " Trace it first: cutaway.trace(model, *inputs)." if callable(item) else ""
+    if isinstance(item, (str, PathLike)):
+        how = " Load a file first: cutaway.load(path). To write one, pass path=."
     known = "a Trace, a Diff, a Ranking or another result, a Page or a GraphView"
-    raise InputTypeError(f"cannot show a {kind}: give {known}.{hint}")
+    raise InputTypeError(f"cannot show an object of type {kind}: pass {known}.{how}")
 
 
 def static_html(view: GraphView | Page) -> str:

@@ -463,7 +463,7 @@ def test_values_that_make_no_such_result_are_damage(tmp_path: Path) -> None:
 
     document, arrays = encode_result(page)
     change(document)
-    with pytest.raises(DamagedError, match="cannot rebuild the Table: there are 2 cells of row 0"):
+    with pytest.raises(DamagedError, match="cannot rebuild the Table: got 2 cells of row 0"):
         decode_result(document, arrays.__getitem__)
 
 

@@ -103,6 +103,14 @@ def _linked(*channels: list[str]) -> Page:
         (lambda: Section("S", blocks=Prose("a")), "must be a list, got a single Prose"),  # type: ignore[arg-type]
         (lambda: Page("P", sections=Section("S")), "sections of page 'P' must be a list"),  # type: ignore[arg-type]
         (lambda: Page("P", sections=[Prose("a")]), "must be Section, got a Prose"),  # type: ignore[list-item]
+        (lambda: Facts([("a",)]), r"a fact must be \(name, value\) or .*, got \('a',\)"),
+        (lambda: Facts(["ab"]), "a fact must be .*, got 'ab'"),
+        (lambda: Table([Column("a")], [1]), "row 0 of the table must be a list of cells, got 1"),
+        (lambda: Table([Column("a")], ["x"]), "row 0 of the table must be a list of cells, got 'x'"),
+        (lambda: Heatmap(["r"], ["c"], [1]), "row 0 of the heatmap must be a list of cells, got 1"),
+        (lambda: Lines("x", "y", [1], [[1]]), "lines of Lines must be Line, got a list"),
+        (lambda: Histogram([0, 1], [("s", [1])]), "series of Histogram must be Series, got a tuple"),
+        (lambda: ColoredText(["u"], ["text"]), "texts of ColoredText must be Text, got a str"),
         (lambda: _linked(["u"], ["u", "v"]), "2 channels of a text linked by 'a', but 1 channels of another one"),
         (lambda: Lines("x", "y", [1, 2], [], x_names=["a"]), "1 names, but 2 x positions"),
         (lambda: ColoredText(["u", "v"], [Text(["a"], [[1]])]), "1 rows of values of the text '', but 2 channels"),

@@ -61,8 +61,7 @@ class Facts:
     kind: Literal["facts"] = field(default="facts", init=False)
 
     def __post_init__(self) -> None:
-        facts = (item if isinstance(item, Fact) else Fact(*map(_as_text, item)) for item in self.items)
-        _set_fields(self, items=tuple(facts), title=str(self.title))
+        _set_fields(self, items=tuple(map(_fact, self.items)), title=str(self.title))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class Table:
 
     def __post_init__(self) -> None:
         columns = tuple(each if isinstance(each, Column) else Column(str(each)) for each in self.columns)
-        rows = tuple(tuple(row) for row in self.rows)
+        rows = tuple(_row(row, f"row {place} of the table") for place, row in enumerate(self.rows))
         for place, row in enumerate(rows):
             _check_same_length(len(row), len(columns), f"cells of row {place}", "columns")
         is_text = [column.kind == "text" for column in columns]
@@ -140,7 +139,8 @@ class Lines:
     kind: Literal["lines"] = field(default="lines", init=False)
 
     def __post_init__(self) -> None:
-        _set_fields(self, x=_numbers(self.x), lines=tuple(self.lines), title=str(self.title))
+        lines = _checked(self.lines, (Line,), "lines of Lines")
+        _set_fields(self, x=_numbers(self.x), lines=lines, title=str(self.title))
         if any(a is None or b is None or a >= b for a, b in zip(self.x, self.x[1:], strict=False)):
             raise InputError(f"x of Lines must be finite and ascending, got {listed(map(str, self.x), 20)}.")
         for line in self.lines:
@@ -194,7 +194,8 @@ class Histogram:
     kind: Literal["histogram"] = field(default="histogram", init=False)
 
     def __post_init__(self) -> None:
-        _set_fields(self, edges=_numbers(self.edges), series=tuple(self.series), title=str(self.title))
+        series = _checked(self.series, (Series,), "series of Histogram")
+        _set_fields(self, edges=_numbers(self.edges), series=series, title=str(self.title))
         for each in self.series:
             _check_same_length(
                 len(each.counts) + 1, len(self.edges), f"edges that the counts of {each.name!r} need", "edges"
@@ -230,7 +231,8 @@ class Heatmap:
         _set_fields(
             self, row_names=_names(self.row_names), column_names=_names(self.column_names), title=str(self.title)
         )
-        _set_fields(self, values=tuple(_numbers(row) for row in self.values))
+        values = (_row(row, f"row {place} of the heatmap") for place, row in enumerate(self.values))
+        _set_fields(self, values=tuple(map(_numbers, values)))
         _check_same_length(len(self.values), len(self.row_names), "rows", "row names")
         for row in self.values:
             _check_same_length(len(row), len(self.column_names), "columns", "column names")
@@ -299,7 +301,8 @@ class ColoredText:
     kind: Literal["text"] = field(default="text", init=False)
 
     def __post_init__(self) -> None:
-        _set_fields(self, channels=_names(self.channels), texts=tuple(self.texts), title=str(self.title))
+        texts = _checked(self.texts, (Text,), "texts of ColoredText")
+        _set_fields(self, channels=_names(self.channels), texts=texts, title=str(self.title))
         for text in self.texts:
             _check_same_length(
                 len(text.values), len(self.channels), f"rows of values of the text {text.title!r}", "channels"
@@ -411,6 +414,21 @@ def _checked(items: Sequence[_T], kinds: tuple[type, ...], what: str) -> tuple[_
             prose = " Wrap text in Prose(…)." if isinstance(item, str) and Prose in kinds else ""
             raise InputTypeError(f"the {what} must be {names}, got a {type(item).__name__}.{prose}")
     return tuple(items)
+
+
+def _fact(item: Any) -> Fact:
+    if isinstance(item, Fact):
+        return item
+    if not isinstance(item, (tuple, list)) or not 2 <= len(item) <= 3:
+        how = "a fact must be (name, value) or (name, value, remark)"
+        raise InputTypeError(f"{how}, got {short(repr(item), 60)}.")
+    return Fact(*map(_as_text, item))
+
+
+def _row(row: Any, what: str) -> tuple[Any, ...]:
+    if isinstance(row, str) or not hasattr(row, "__iter__"):
+        raise InputTypeError(f"{what} must be a list of cells, got {short(repr(row), 60)}.")
+    return tuple(row)
 
 
 def _as_text(value: object) -> str:

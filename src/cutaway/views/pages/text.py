@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import figures, percent
 from cutaway.views.pages.model import (
     Bars,
@@ -35,8 +35,10 @@ _MOST_BINS = 24
 
 def as_text(page: Page, width: int = 100) -> str:
     """The page in lines of at most `width` characters; longer names are cut."""
+    if not isinstance(width, int):
+        raise InputTypeError(f"width must be a number of characters, got {width!r}.")
     if width < _LEAST_WIDTH:
-        raise InputError(f"width={width}: a page needs at least {_LEAST_WIDTH} characters.")
+        raise InputError(f"width must be at least {_LEAST_WIDTH} characters, got {width}.")
     lines = [*_title(page.title, "=", width), *_wrapped(page.about, width)]
     for section in page.sections:
         lines += ["", *_title(section.title, "-", width), *_wrapped(section.about, width)]
