@@ -112,6 +112,7 @@ export class Stage {
     const ranks = new Int8Array(this.lines.length).fill(-1);
     edges.forEach((edge, i) => {
       const look = decorations.edges.get(edgeKey(boxes[edge.parent]!.key, boxes[edge.child]!.key)) ?? other;
+      // A segment that several edges share has the strongest of their looks.
       for (const line of this.linesOf(i)) ranks[line] = Math.max(ranks[line]!, RANK[look]);
     });
     const looks = ["hidden", "faint", "plain", "strong"] as const;
@@ -148,6 +149,7 @@ export class Stage {
   boxesIn(frame: number): number[] {
     const { boxes, frames } = this.scene.picture;
     const isIn = frames.map((_, i) => i === frame);
+    // Frames come after the frame around them, so one pass suffices.
     frames.forEach((each, i) => { if (i && isIn[each.parent]) isIn[i] = true; });
     return boxes.flatMap((box, i) => (isIn[box.frame] ? [i] : []));
   }

@@ -15,6 +15,7 @@ const SLOW = 6;
  */
 export class Surface {
   private readonly canvas = document.createElement("canvas");
+  // An opaque canvas is composited faster, and text on it may use subpixel antialiasing.
   private readonly ctx = this.canvas.getContext("2d", { alpha: false })!;
   private drawn: View | null = null;
   private cost = 0;
@@ -42,6 +43,7 @@ export class Surface {
       return true;
     }
     const change = isSame ? view.k / drawn.k : 0;
+    // Scaled by more than 2, the old bitmap is too blurred, or covers too little of the screen.
     if (isZooming && this.cost > SLOW && change < 2 && change > 0.5) return false;
     const start = performance.now();
     this.draw(view, stage, { x: 0, y: 0, width, height });
@@ -108,5 +110,6 @@ export function exposedAreas(width: number, height: number, dx: number, dy: numb
 }
 
 function modulo(value: number, whole: number): number {
+  // % keeps the sign of the dividend.
   return ((value % whole) + whole) % whole;
 }

@@ -123,6 +123,7 @@ function strongest(side: Side, weight: Uint8Array, i: number): number {
   return most;
 }
 
+// Reused for every row, so that a sweep allocates almost nothing.
 const wanted: number[] = [];
 
 /** One row of a pass over the rows. */
@@ -132,6 +133,7 @@ function sweep(x: Float64Array, row: readonly number[], ties: Ties, pitch: Float
     const first = start[row[k]], n = start[row[k] + 1] - first;
     if (n === 0) wanted[k] = x[row[k]];
     else if (n === 1) wanted[k] = x[to[first]] + offset[first];
+    // The median of two needs no sort.
     else if (n === 2) wanted[k] = (x[to[first]] + offset[first] + (x[to[first + 1]] + offset[first + 1])) / 2;
     else {
       const places: number[] = [];

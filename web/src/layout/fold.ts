@@ -66,6 +66,7 @@ class PictureBuilder {
     readonly how: Fold,
   ) {
     const { nodes, groups, edges } = view;
+    // Boxes and pairs of boxes are numbers, because tuples would be distinct as map keys.
     this.#n = nodes.row.length;
     this.#end = this.#n + groups.parent.length;
     this.#span = this.#end + edges.parent.length + 1;

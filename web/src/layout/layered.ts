@@ -11,7 +11,7 @@ const MAX_DRIFT = 1.3;
 
 /** Numbers per wire: upper node, lower node, tensor, offsets where it leaves and meets them, room for a label, stub. */
 export const PER_WIRE = 7;
-/** Instead of an offset: leave in the middle, or meet the node at any free place. */
+/** Instead of an offset: leave in the middle, or meet the node at any free place. Not NaN, which is unequal to itself in cache lookups. */
 export const ANYWHERE = -1e9;
 
 /** A level to lay out: nodes parents first, of which the first `nIn` and the last `nOut` are ports. */
@@ -67,6 +67,7 @@ function arrangementOf({ nIn, nOut, width, wires }: Level, known: ArrangementCac
     else links.add(upper * n + lower);
   }
   const sorted = [...links].sort((a, b) => a - b);
+  // Maps compare keys by identity, so the inputs become a text.
   const key = `${n}|${sorted.join()}|${reads.join("")}|${feeds.join("")}`;
   let found = known.get(key);
   if (!found) known.set(key, (found = arrange({ n, links: sorted, reads, feeds })));

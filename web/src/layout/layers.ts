@@ -89,6 +89,7 @@ class Arranger {
     const nUps = new Int32Array(n);
     for (let i = 0; i < n; i++) nUps[i] = ups[i].length + reads[i];
     const nFixed = nUps.slice();
+    // Members are given parents first, so one pass finds the longest paths.
     for (let i = 0; i < n; i++) {
       for (const lower of downs[i]) layer[lower] = Math.max(layer[lower], layer[i] + 1);
       if (!nFixed[i] && downs[i].length === 1 && !feeds[i]) {
@@ -174,6 +175,7 @@ function order(first: number[][], above: number[][], below: number[][]): number[
         for (const j of near[i]) sum += rank[j];
         mean[i] = near[i].length ? sum / near[i].length : rank[i];
       }
+      // Stable sorts in both languages keep ties in the same order.
       layer.sort((i, j) => mean[i] - mean[j]);
       for (let place = 0; place < layer.length; place++) {
         if (rank[layer[place]] === place) continue;
@@ -197,6 +199,7 @@ function crossings(layers: number[][], wide: number[], below: number[][], rank: 
   for (const layer of layers) most = Math.max(most, layer.length);
   const seen = new Int32Array(most + 1);
   for (const number of wide) {
+    // Links to a single member cannot cross.
     if (number + 1 === layers.length || layers[number + 1].length === 1) continue;
     const size = layers[number + 1].length;
     let nSeen = 0;

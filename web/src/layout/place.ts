@@ -73,6 +73,7 @@ const PORT = 0x7fffffff;
 
 /** Place everything in a picture; deterministic, with or without a cache. */
 export function place(picture: Drawing, direction: Direction = "down", cache: PlaceCache = placeCache()): Placement {
+  // Bounds the memory of a page that stays open.
   if (cache.known.size > MAX_CACHED) cache.known.clear();
   const placer = new Placer(picture, direction === "right");
   placer.findMembers();

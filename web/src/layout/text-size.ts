@@ -14,6 +14,7 @@ const IF = "IF";
 /** Number of code points, as Python's `len` counts: a surrogate pair is one. */
 export function characters(text: string): number {
   let n = text.length;
+  // Without an allocation, unlike [...text].length: this runs for every line of every box.
   for (let i = 0; i < text.length; i++) if ((text.charCodeAt(i) & 0xfc00) === 0xdc00) n--;
   return n;
 }

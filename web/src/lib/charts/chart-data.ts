@@ -75,13 +75,16 @@ export function xRange(lines: readonly Line[]): [number, number] {
 export function chartData(lines: readonly Line[], { zoom, width, isLog, smoothing, nTicks = 4 }: ChartOptions): ChartData {
   let [low, high] = zoom ?? xRange(lines);
   if (low === high) [low, high] = [low - 0.5, high + 0.5];
+  // One interval per pixel: more points would not be visible.
   const stretches = Math.max(50, Math.floor(width));
   const places = lines.map(({ x, y, band }) => {
     const kept = [y, ...(band ? [band.low, band.high] : [])].map((numbers) => decimate(x, numbers, low, high, stretches));
+    // A band needs its three columns at the same places.
     return kept.length === 1 ? kept[0] : [...new Set(kept.flat())].sort((a, b) => a - b);
   });
   let known: Extent | null = null;
   lines.forEach(({ x, y, band }, i) => {
+    // Neighbors beyond the edges are drawn, but must not stretch the y axis.
     const seen = places[i].filter((place) => x[place] >= low && x[place] <= high);
     for (const numbers of [y, ...(band ? [band.low, band.high] : [])]) known = extent(numbers, seen, known);
   });

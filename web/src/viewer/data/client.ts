@@ -74,6 +74,7 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     drop(query.key);
     known.set(query.key, { value, version: own, size, run: query.run });
     held += size;
+    // A Map iterates in insertion order, and a hit inserts again: the first key is the least recently used.
     for (const key of known.keys()) {
       if (held <= budget || key === query.key) break;
       drop(key);
@@ -95,13 +96,15 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     const [key, own, stop] = [flightKey(query), current(query), new AbortController()];
     const edition = editions.get(query.run);
     const promise = fetchQuery(get, query, stop.signal, isAhead).then(({ value, size }) => {
+      // A response of before the run was rewritten must not enter the cache.
       if (edition === editions.get(query.run)) remember(query, own, value, size);
       return value;
     }).finally(() => {
       if (flights.get(key) === flight) flights.delete(key);
       settle();
     });
-    promise.catch(() => undefined); // those who wait hear of it
+    // Those who wait get the error; without this, an abandoned prefetch would be an unhandled rejection.
+    promise.catch(() => undefined);
     const flight: Flight = { promise, stop, nWaiting: 0 };
     flights.set(key, flight);
     return flight;
@@ -124,6 +127,7 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     if (nWaiting() > 0) return;
     release();
     for (const call of calls) call();
+    // Prefetches wait until nothing else is pending, so that they never delay what the user asked for.
     while (ahead.length && flights.size < AHEAD) {
       const query = ahead.shift()!;
       if (look(query, false) === undefined && !flights.has(flightKey(query))) begin(query, true);

@@ -128,6 +128,7 @@ function useLiveEvents(client: Client, wanted: readonly string[], views: readonl
     onThere(isBack) {
       setThere(isBack);
       if (!isBack) return;
+      // Events may have been missed, so everything on the page is asked again.
       heard.current.clear();
       for (const run of ["", ...newest.current.wanted]) client.grew(run);
       redraw(0);
