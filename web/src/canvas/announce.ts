@@ -2,6 +2,7 @@
 
 import type { Stage } from "./stage";
 
+// Not display: none, which screen readers skip.
 const HIDDEN = "position:absolute;width:1px;height:1px;margin:-1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap";
 
 /** A visually hidden live region, which screen readers read out when it changes. */

@@ -14,6 +14,7 @@ export interface Gestures {
 
 /** Maximum movement in pixels during a click. */
 const STEADY = 4;
+/** Pixels per line: a mouse wheel scrolls in lines in Firefox. */
 const LINE = 20;
 
 export function listen(target: HTMLElement, gestures: Gestures, wheelZooms: () => boolean): () => void {

@@ -5,6 +5,7 @@ import type { Image } from "./wire";
 
 /** The last of the 256 gray levels means: not finite. */
 const NOT_FINITE = 255;
+/** The highest gray level of a number. */
 const STEPS = 254;
 
 /** The pixels, row by row; padded or cut to the expected number. */

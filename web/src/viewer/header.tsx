@@ -11,6 +11,7 @@ import { tabOf, type Tab } from "./tabs";
 
 /** Up to this many runs, each has a chip, shown or not. */
 const FEW = 3;
+/** The colors `--run-0` to `--run-5` of viewer.css. */
 const N_COLORS = 6;
 
 const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [8, 4], [2, 3], [10, 3, 2, 3], [5, 3], [1, 3]];

@@ -171,6 +171,8 @@ def _colored_text(block: ColoredText) -> str:
 
 def _strongest_channel(block: ColoredText) -> list[str]:
     """The texts, each token in the color of its strongest channel."""
+    if not block.channels:
+        return []
     parts = [f'<div style="{_SOFT}">the strongest at each token</div>', _legend(block.channels)]
     for text in block.texts:
         tokens = []
@@ -179,6 +181,7 @@ def _strongest_channel(block: ColoredText) -> list[str]:
             best = max(range(len(sizes)), key=sizes.__getitem__)
             color = SERIES[best % len(SERIES)]
             most = block.most[best]
+            # Alpha up to 140 of 255, so that text in the default color stays readable.
             deep = round(20 + 120 * min(1.0, sizes[best] / most)) if most and sizes[best] else 0
             ground = f"background: {color}{deep:02x}; box-shadow: inset 0 -2px {color}; " if deep else ""
             frame = "outline: 1.5px solid; " if place in text.marks else ""

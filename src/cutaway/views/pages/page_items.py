@@ -57,6 +57,7 @@ def collection_item(archive: Archive, *, edition: str = "") -> PageItem:
         created=_time(archive, source.about.provenance.get("time")),
         n_rows=int(source.starts[-1]),
         n_units=sum(site.width for site in sites),
+        # The list is sent for every entry of the folder; the page of the collection has all sites.
         sites=sites[:_MOST_SITES],
         edition=edition,
     )

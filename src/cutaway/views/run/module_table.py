@@ -69,6 +69,7 @@ def network_view(rows: RunRows) -> NetworkView:
         order.append(stack.pop())
         stack += below.get(order[-1], [])[::-1]
     total = [list(counts) for counts in own]
+    # Children come after their parents in the order, so their totals are complete when they are added.
     for i in reversed(order):
         if above[i] >= 0:
             total[above[i]] = [a + b for a, b in zip(total[above[i]], total[i], strict=True)]

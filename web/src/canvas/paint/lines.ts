@@ -8,6 +8,7 @@ import type { Context, View } from "../view";
 
 const ALPHA = { strong: 1, plain: 1, faint: 0.22, hidden: 0 };
 const WIDTH = { strong: 2.2, plain: 1.1, faint: 1, hidden: 0 };
+/** Coordinates this close are equal; the static pictures use the same limit. */
 const FLAT = 0.05;
 
 export function paintLines(ctx: Context, view: View, lines: readonly LineItem[]): void {

@@ -19,6 +19,7 @@ export interface LiveEvents {
   onThere(isThere: boolean): void;
 }
 
+/** Milliseconds until the next attempt to connect. */
 const AGAIN = 2000;
 
 /** Listen while the page is visible: browsers limit connections per host over all tabs. Returns a function that stops. */

@@ -20,8 +20,10 @@ _MOST_APART = 4
 """Targets with their own chart or table."""
 _MOST_WATCHED = 2
 _PALEST = 10_000
+"""From this rank on, cells have the palest color: the map is about the ranks near 1."""
 _NOTED = 5
 _FAR = 2.0
+"""The embedding is left out of the chart if its KL is more than this many times that of any layer: it would flatten them."""
 _EMBEDDING = "embedding"
 
 
@@ -161,7 +163,7 @@ def _distances(lens: Lens) -> Section:
     """KL and entropy by layer; the embedding alone can be so far away that it would hide the rest."""
     kl: list[float | None] = [*_mean(lens.kl)]
     about = (
-        "How far each layer is from the model's output, and how undecided it is: nats, means over targets. "
+        "KL divergence of each layer to the model's output, and its entropy: in nats, means over targets. "
         f"{_counting(lens)}"
     )
     others = [value for value in kl[1:] if value is not None]
