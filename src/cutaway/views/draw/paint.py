@@ -65,16 +65,16 @@ class _Painter:
         return point[0] + self.left, point[1] + self.top
 
     def frames(self) -> tuple[Item, ...]:
-        found = []
+        shapes = []
         for frame, rect in list(zip(self.sheet.picture.frames, self.sheet.placed.frames, strict=True))[1:]:
             for number in reversed(range(1, n_cards(frame) + 1)):
-                found.append(Shape(self._at(rect, number * _CARD), 6.0, ("card",)))
+                shapes.append(Shape(self._at(rect, number * _CARD), 6.0, ("card",)))
             # A frame is translucent: without an opaque card, the cards behind it would show through.
             if n_cards(frame):
-                found.append(Shape(self._at(rect), 6.0, ("card",)))
+                shapes.append(Shape(self._at(rect), 6.0, ("card",)))
             marks = (*(["failed"] if frame.flags & FAILED else []), *([frame.mark] if frame.mark else []))
-            found.append(Shape(self._at(rect), 6.0, ("frame", *marks)))
-        return tuple(found)
+            shapes.append(Shape(self._at(rect), 6.0, ("frame", *marks)))
+        return tuple(shapes)
 
     def titles(self) -> tuple[TextLine, ...]:
         pairs = list(zip(self.sheet.picture.frames, self.sheet.placed.frames, strict=True))[1:]
@@ -84,15 +84,15 @@ class _Painter:
 
     def cards(self) -> tuple[Item, ...]:
         """The stacked cards behind boxes that stand for several."""
-        found = []
+        shapes = []
         for number, (box, rect) in enumerate(zip(self.sheet.picture.boxes, self.sheet.placed.boxes, strict=True)):
             faint = ("faint",) if number in self.sheet.picture.faint else ()
             for i in reversed(range(1, n_cards(box) + 1)):
-                found.append(Shape(self._at(rect, i * _CARD), radius(box.form, rect.height), ("card", *faint)))
-        return tuple(found)
+                shapes.append(Shape(self._at(rect, i * _CARD), radius(box.form, rect.height), ("card", *faint)))
+        return tuple(shapes)
 
     def boxes(self) -> tuple[Item, ...]:
-        sheet, found = self.sheet, []
+        sheet, shapes = self.sheet, []
         for number, (box, rect) in enumerate(zip(sheet.picture.boxes, sheet.placed.boxes, strict=True)):
             place = self._at(rect)
             fill = sheet.color_scale.fills[number] if sheet.color_scale is not None else None
@@ -109,8 +109,8 @@ class _Painter:
                 for i, line in enumerate(box.lines)
             )
             tooltip = sheet.tooltips[number] if sheet.tooltips else ""
-            found.append(Shape(place, radius(box.form, rect.height), classes, texts, fill or "", tooltip))
-        return tuple(found)
+            shapes.append(Shape(place, radius(box.form, rect.height), classes, texts, fill or "", tooltip))
+        return tuple(shapes)
 
     def _ink_class(self, box: Box, fill: str | None) -> tuple[str, ...]:
         """The class for readable text on a measure's fill; `bare` for boxes without a number, which get no fill."""

@@ -90,14 +90,14 @@ class Outlines:
 
         # The sans-serif font is not monospaced, so its lines are laid out as a whole.
         parts = run.text if run.style.family == "monospace" else [run.text]
-        found = [self._part(run.style, part) for part in parts]
+        glyphs = [self._part(run.style, part) for part in parts]
         size, step = run.style.size, run.style.size * ADVANCE
         places = [
             points * (size, -size) + (run.x + number * step, run.y)
-            for number, (points, _) in enumerate(found)
+            for number, (points, _) in enumerate(glyphs)
             if len(points)
         ]
-        codes = [codes for _, codes in found if len(codes)]
+        codes = [codes for _, codes in glyphs if len(codes)]
         if not places:
             return Path(np.empty((0, 2)))
         return Path(np.concatenate(places), np.concatenate(codes))

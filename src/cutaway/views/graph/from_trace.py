@@ -128,14 +128,14 @@ class _GraphBuilder:
         self.home = {row: 0 if table.kind[row] == INPUT else groups.common(of) for row, of in users.items()}
         for row in sorted(users):
             heads.setdefault(self.home[row], []).append(row)
-        order, begun = list(heads.get(0, ())), {0}
+        order, entered = list(heads.get(0, ())), {0}
         for row in [*self.trace.op_nodes, *([-1] if self.failed else ())]:
             group = groups.of_row(row) if row >= 0 else groups.of_call[self.failed.call] if self.failed else 0
             self.home[row] = group
             path = []
-            while group not in begun:
+            while group not in entered:
                 path.append(group)
-                begun.add(group)
+                entered.add(group)
                 group = groups.parent[group]
             for inner in reversed(path):
                 order.extend(heads.get(inner, ()))

@@ -276,9 +276,9 @@ def shown_shape(shape: Sequence[int]) -> str:
 
 
 def _arguments(op: Op) -> Iterator[Argument]:
-    found = [*((str(i), value) for i, value in enumerate(op.args)), *op.kwargs.items()]
+    arguments = [*((str(i), value) for i, value in enumerate(op.args)), *op.kwargs.items()]
     left = _MOST_ARGUMENTS
-    for name, value in found:
+    for name, value in arguments:
         for argument in _expand(name, value, left):
             yield argument
             left -= 1

@@ -139,10 +139,10 @@ def _cell_style(block: Heatmap, value: float | None) -> str:
 def _scale_position(block: Heatmap, value: float | None) -> float | None:
     if value is None:
         return None
-    low, high, own = block.low or 0.0, block.high or 0.0, value
+    low, high, at = block.low or 0.0, block.high or 0.0, value
     if block.is_log:
-        low, high, own = math.log(low), math.log(high), math.log(max(own, 1e-300))
-    share = (own - low) / (high - low) if high != low else 0.5
+        low, high, at = math.log(low), math.log(high), math.log(max(at, 1e-300))
+    share = (at - low) / (high - low) if high != low else 0.5
     return max(0.0, min(1.0, share))
 
 

@@ -66,20 +66,20 @@ def one_line(text: str) -> str:
     >>> one_line("a\\x1b[31m\\n")
     'a\\\\x1b[31m↵'
     """
-    found = text.replace("\n", "↵").replace("\t", "→")
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in found)
+    visible = text.replace("\n", "↵").replace("\t", "→")
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in visible)
 
 
 def _title(text: str, line: str, width: int) -> list[str]:
-    found = _cut(one_line(text), width)
-    return [found, line * len(found)] if line else [found]
+    title = _cut(one_line(text), width)
+    return [title, line * len(title)] if line else [title]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    found: list[str] = []
+    lines: list[str] = []
     for paragraph in filter(None, text.split("\n")):
-        found += textwrap.wrap(one_line(paragraph), width) or [""]
-    return found
+        lines += textwrap.wrap(one_line(paragraph), width) or [""]
+    return lines
 
 
 def _cut(text: str, width: int) -> str:
@@ -125,14 +125,14 @@ def _table(block: Table, width: int) -> Iterator[str]:
 def _column(column: Column, cells: Sequence[Cell], width: int) -> list[str]:
     """Header and cells of a column, all of one width."""
     if column.kind == "text":
-        found = [one_line(str(cell)) for cell in cells]
+        texts = [one_line(str(cell)) for cell in cells]
     elif column.kind == "share":
-        found = ["–" if cell is None else percent(float(cell)) for cell in cells]
+        texts = ["–" if cell is None else percent(float(cell)) for cell in cells]
     else:
-        found = [format_number(cell) if not isinstance(cell, str) else cell for cell in cells]
-    found = [_cut(text, max(12, width // 3)) for text in (one_line(column.name), *found)]
-    wide = max(map(len, found))
-    return [text.ljust(wide) if column.kind == "text" else text.rjust(wide) for text in found]
+        texts = [format_number(cell) if not isinstance(cell, str) else cell for cell in cells]
+    texts = [_cut(text, max(12, width // 3)) for text in (one_line(column.name), *texts)]
+    wide = max(map(len, texts))
+    return [text.ljust(wide) if column.kind == "text" else text.rjust(wide) for text in texts]
 
 
 def _n_fitting_columns(widths: Sequence[int], width: int) -> int:

@@ -114,14 +114,14 @@ def _unit_hint(unit: str, names: Sequence[str]) -> str:
 
 
 def _scale_values(values: NDArray[Any], scale: Scale) -> NDArray[np.float64]:
-    found = values.astype(np.float64)
+    numbers = values.astype(np.float64)
     if scale == "raw":
-        return found
+        return numbers
     if scale != "std":
         raise InputError(f"scale must be 'std' for z-scores or 'raw' for raw values, got {scale!r}.")
-    spread = found.std(axis=0)
-    spread[spread <= 1e-12 * np.abs(found).max(axis=0, initial=0.0)] = np.inf  # constant up to rounding: z-score 0
-    standard: NDArray[np.float64] = (found - found.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+    spread = numbers.std(axis=0)
+    spread[spread <= 1e-12 * np.abs(numbers).max(axis=0, initial=0.0)] = np.inf  # constant up to rounding: z-score 0
+    standard: NDArray[np.float64] = (numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
     return standard
 
 

@@ -119,7 +119,7 @@ def _is_output(row: Row) -> bool:
 
 def _verdicts(outputs: list[Array], targets: list[tuple[str, Array]]) -> dict[int, str]:
     """How outputs compare with targets, by `id` of the output: class scores with classes, or values with values."""
-    found: dict[int, str] = {}
+    verdicts: dict[int, str] = {}
     for name, target in targets:
         like = [
             values for values in outputs if values.shape == target.shape and values.dtype.kind == "f" and values.size
@@ -128,11 +128,11 @@ def _verdicts(outputs: list[Array], targets: list[tuple[str, Array]]) -> dict[in
         for values in like if target.dtype.kind == "f" else []:
             with np.errstate(all="ignore"):
                 far = float(np.abs(values.astype(np.float64) - target.astype(np.float64)).mean())
-            found.setdefault(id(values), f"mean absolute difference to {name}: {far:.4g}")
+            verdicts.setdefault(id(values), f"mean absolute difference to {name}: {far:.4g}")
         # A returned hidden state also looks like class scores, but it has more entries than there are classes.
         for values in sorted(scores, key=lambda entry: entry.shape[-1])[:1]:
-            found.setdefault(id(values), _prediction_text(values.argmax(-1), name, target))
-    return found
+            verdicts.setdefault(id(values), _prediction_text(values.argmax(-1), name, target))
+    return verdicts
 
 
 def _are_class_scores(values: Array, target: Array) -> bool:

@@ -123,8 +123,8 @@ def table_row_of(row: Row, what: str) -> str:
 
 def recorded_table(step: Step, row: Row, what: str) -> Array | None:
     """The recorded per-unit or per-sample statistics, `[unit, statistic]`; None if there are none."""
-    own = row_at(step, row, table_row_of(row, what))
-    raw = None if own is None else step.raw(own)
+    table_row = row_at(step, row, table_row_of(row, what))
+    raw = None if table_row is None else step.raw(table_row)
     if raw is None:
         return None
     array = raw.array()
@@ -170,8 +170,8 @@ def standardize(array: Array, kept: KeptValues, units: Array | None, stats: Mapp
         mean, std = (np.asarray(stats.get(name, np.nan), np.float64) for name in ("mean", "std"))
     shape = kept.shape
     with np.errstate(all="ignore"):
-        found: Array = ((array - mean) / np.where(std > 0, std, np.inf)).astype(np.float32)
-    return found.reshape((len(found), *shape[1:]) if shape else ())
+        scores: Array = ((array - mean) / np.where(std > 0, std, np.inf)).astype(np.float32)
+    return scores.reshape((len(scores), *shape[1:]) if shape else ())
 
 
 def _unit_dimension(run: Run, step: Step, row: Row, shape: tuple[int, ...]) -> int | None:

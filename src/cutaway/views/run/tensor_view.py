@@ -205,12 +205,12 @@ def tensor_values(
 ) -> Array:
     """All kept values of a row at a step, or those of one sample without the sample dimension."""
     row, at = rows.row(number), rows.run.at(step)
-    found = kept_values(rows.run, at, row)
-    array = kept_array(found)
+    kept = kept_values(rows.run, at, row)
+    array = kept_array(kept)
     if is_normalized:
         stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
-        array = standardize(kept_numbers(found), found, recorded_table(at, row, "unit"), stats)
-    return array if sample is None else one_sample(array, found, sample)[0]
+        array = standardize(kept_numbers(kept), kept, recorded_table(at, row, "unit"), stats)
+    return array if sample is None else one_sample(array, kept, sample)[0]
 
 
 def unit_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float32]:
@@ -326,21 +326,21 @@ class _ValueReader:
     def read(
         self, sample: int | None, recorded: Mapping[str, float], *, is_normalized: bool, tile: int | None, is_each: bool
     ) -> None:
-        found = self.kept = kept_values(self.rows.run, self.at, self.row)
-        self.dtype, self.shape, self.n_samples = found.raw.dtype, found.shape, found.n_samples
-        array = kept_numbers(found)
+        kept = self.kept = kept_values(self.rows.run, self.at, self.row)
+        self.dtype, self.shape, self.n_samples = kept.raw.dtype, kept.shape, kept.n_samples
+        array = kept_numbers(kept)
         if is_normalized:
-            array = standardize(array, found, recorded_table(self.at, self.row, "unit"), recorded)
-        if sample is not None and found.n_samples:
-            array = one_sample(array, found, sample)
-        layout = Layout(found.unit_dimension, found.n_samples > 0, tile, is_each)
-        dtype = "float32" if is_normalized else found.raw.dtype
+            array = standardize(array, kept, recorded_table(self.at, self.row, "unit"), recorded)
+        if sample is not None and kept.n_samples:
+            array = one_sample(array, kept, sample)
+        layout = Layout(kept.unit_dimension, kept.n_samples > 0, tile, is_each)
+        dtype = "float32" if is_normalized else kept.raw.dtype
         self.picture = value_picture(array, _MOST_PIXELS, layout=layout, dtype=dtype)
-        if sample is not None and found.n_samples:
+        if sample is not None and kept.n_samples:
             text = value_picture(array[0], 0).text if self.picture.text else ""
-            self.picture = replace(self.picture, shape=found.shape[1:], text=text)
+            self.picture = replace(self.picture, shape=kept.shape[1:], text=text)
         if sample is not None:
-            self._describe_sample(sample, array, found, tile)
+            self._describe_sample(sample, array, kept, tile)
 
     def _describe_sample(self, sample: int, array: Array, found: KeptValues, tile: int | None) -> None:
         """Sets the sample, and the values of the tensor per token."""
@@ -390,15 +390,15 @@ def _table_values(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samp
     recorded = recorded_table(at, row, what)
     if recorded is not None:
         return np.ascontiguousarray(recorded, np.float32)
-    found = kept_values(rows.run, at, row)
-    if not _n_table_rows(found, what):
+    kept = kept_values(rows.run, at, row)
+    if not _n_table_rows(kept, what):
         raise NotSavedError(f"the kept values of {row.site!r} at step {at.step} have no {what.removesuffix('s')}s.")
-    values = kept_numbers(found)
+    values = kept_numbers(kept)
     if what == "samples":
         each = values.reshape(len(values), -1).astype(np.float64)
     else:
-        assert found.units is not None
-        each = found.units.rows(values).reshape(-1, found.n_units).T.astype(np.float64)
+        assert kept.units is not None
+        each = kept.units.rows(values).reshape(-1, kept.n_units).T.astype(np.float64)
     with np.errstate(all="ignore"):
         columns = [each.mean(1), np.abs(each).mean(1), each.std(1), np.abs(each).max(1)]
         if what == "unit":

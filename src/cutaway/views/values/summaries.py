@@ -58,10 +58,10 @@ def summaries(arrays: Sequence[NDArray[Any]]) -> Summaries:
     count = np.array([array.size for array in arrays], np.int64)
     n_nan, n_inf, n_zeros = (np.zeros(n, np.int64) for _ in range(3))
     mean, std, low, high, norm = (np.full(n, np.nan) for _ in range(5))
-    found = Summaries(count, n_nan, n_inf, n_zeros, mean, std, low, high, norm)
+    result = Summaries(count, n_nan, n_inf, n_zeros, mean, std, low, high, norm)
     filled = np.flatnonzero(count)
     if not len(filled):
-        return found
+        return result
     with np.errstate(all="ignore"):
         rows = [array.reshape(-1) for array in arrays if array.size]
         # float64, or sums of squares of float16 and integers overflow.
@@ -74,8 +74,8 @@ def summaries(arrays: Sequence[NDArray[Any]]) -> Summaries:
             n_inf[filled] = sizes - n_finite - n_nan[filled]
             flat, filled, sizes = flat[finite], filled[n_finite > 0], n_finite[n_finite > 0]
         if len(filled):
-            _summarize(found, flat, filled, sizes)
-    return found
+            _summarize(result, flat, filled, sizes)
+    return result
 
 
 def _summarize(found: Summaries, flat: Floats, filled: Counts, sizes: Counts) -> None:

@@ -75,10 +75,10 @@ def _provenance(attention: Attention) -> Section:
 def _sink_facts(attention: Attention) -> list[Fact]:
     is_one = len(attention.layers) * attention.n_heads == 1
     of = "" if is_one else "mean over heads"
-    found = [("on the first token", attention.first)]
+    facts = [("on the first token", attention.first)]
     if is_one and not attention.is_cross:
-        found += [("on the previous token", attention.previous), ("on the token itself", attention.itself)]
-    shares = [Fact(name, percent(float(values.mean())), of) for name, values in found if np.isfinite(values).all()]
+        facts += [("on the previous token", attention.previous), ("on the token itself", attention.itself)]
+    shares = [Fact(name, percent(float(values.mean())), of) for name, values in facts if np.isfinite(values).all()]
     return [*shares, *([Fact("entropy", f"{float(attention.entropy.mean()):.2f}", "nats")] if is_one else [])]
 
 

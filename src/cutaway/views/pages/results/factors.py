@@ -73,13 +73,13 @@ def _text(factors: Factors) -> list[Section]:
 
 def _texts(factors: Factors) -> list[Text]:
     shown = factors.shown * _scales(factors)[:, None]  # (factor, token)
-    found, start = [], 0
+    texts, start = [], 0
     for text in factors.texts:
         values = shown[:, start : start + text.n_tokens]
         start += text.n_tokens
         written = () if text.n_prompt is None else range(text.n_prompt, text.n_tokens)
-        found.append(Text(text.pieces, values.tolist(), title=text.name, marks=tuple(written)))
-    return found
+        texts.append(Text(text.pieces, values.tolist(), title=text.name, marks=tuple(written)))
+    return texts
 
 
 def _scales(factors: Factors) -> np.ndarray:

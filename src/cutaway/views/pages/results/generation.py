@@ -68,8 +68,8 @@ def _cut(text: str, most: int) -> str:
 
 def surprisal(gen: Generation) -> NDArray[np.float64]:
     """(target,): surprisal of each target in bits."""
-    found: NDArray[np.float64] = -gen.steps.logprobs / _BIT
-    return found
+    bits: NDArray[np.float64] = -gen.steps.logprobs / _BIT
+    return bits
 
 
 def _text(gen: Generation) -> Section:
@@ -204,7 +204,7 @@ def _at(gen: Generation, target: int) -> str:
 
 def _alternatives(gen: Generation, target: int) -> str:
     steps = gen.steps
-    found = [
+    alternatives = [
         f"{quoted(piece)} {percent(math.exp(logprob))}"
         for piece, token, logprob in zip(
             steps.candidate_pieces[target],
@@ -214,7 +214,7 @@ def _alternatives(gen: Generation, target: int) -> str:
         )
         if token != gen.target_ids[target]
     ]
-    return ", ".join(found[:_MOST_OTHERS])
+    return ", ".join(alternatives[:_MOST_OTHERS])
 
 
 def _labels(gen: Generation) -> list[Section]:

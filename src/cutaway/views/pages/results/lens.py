@@ -23,7 +23,7 @@ _PALEST = 10_000
 """From this rank on, cells have the palest color: the map is about the ranks near 1."""
 _NOTED = 5
 _FAR = 2.0
-"""The embedding is left out of the chart if its KL is more than this many times that of any layer: it would flatten them."""
+"""The embedding is left out of the chart if its KL is this many times that of all layers, which it would flatten."""
 _EMBEDDING = "embedding"
 
 
@@ -111,7 +111,7 @@ def _note(lens: Lens, pieces: np.ndarray, layer: int, target: int) -> str:
 def _watched_sections(lens: Lens, watched: Watched, shown: np.ndarray, names: list[str]) -> list[Section]:
     tokens = [readable(piece) for piece in watched.pieces]
     low = float(max(10, min(_PALEST, lens.n_classes or _PALEST)))
-    found = []
+    sections = []
     for target in shown[:_MOST_WATCHED]:
         heights = np.log10(watched.ranks[:, target])  # (layer, token)
         lines = [Line(name, heights[:, place].tolist()) for place, name in enumerate(tokens)]
@@ -121,8 +121,8 @@ def _watched_sections(lens: Lens, watched: Watched, shown: np.ndarray, names: li
             f"Ranks of {', '.join(tokens)} at every layer in place of {names[target]}; at 0 a token is the most "
             f"likely. {_counting(lens)}"
         )
-        found.append(Section(f"Watched tokens at {names[target]}", about, [chart, ranks]))
-    return found
+        sections.append(Section(f"Watched tokens at {names[target]}", about, [chart, ranks]))
+    return sections
 
 
 def _x(lens: Lens, y: str) -> tuple[str, str, list[float]]:
@@ -133,7 +133,7 @@ def _x(lens: Lens, y: str) -> tuple[str, str, list[float]]:
 
 def _blocks(lens: Lens) -> list[float] | None:
     """The block number of each layer, a little less for points inside a block; None if names have no number."""
-    found: list[float] = []
+    positions: list[float] = []
     numbers = [
         -1 if name == _EMBEDDING else int(name.split()[0]) if name[:1].isdigit() else None for name in lens.layers
     ]
@@ -141,8 +141,8 @@ def _blocks(lens: Lens) -> list[float] | None:
         if number is None:
             return None
         inside = sum(each == number for each in numbers[place + 1 :])  # later points of the same block
-        found.append(number - inside / max(1, numbers.count(number)))
-    return found if all(a < b for a, b in pairwise(found)) else None
+        positions.append(number - inside / max(1, numbers.count(number)))
+    return positions if all(a < b for a, b in pairwise(positions)) else None
 
 
 def _counting(lens: Lens) -> str:

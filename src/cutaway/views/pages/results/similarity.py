@@ -147,12 +147,12 @@ def _spectrum(similarity: Similarity) -> list[Section]:
 
 
 def _pairs(similarity: Similarity) -> Table:
-    found = sorted(_unique_pairs(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[
+    rows = sorted(_unique_pairs(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[
         :_MOST_PAIRS
     ]
     heads = ("first", "second") if similarity.is_within else ("row", "column")
     columns = [Column(heads[0]), Column(heads[1]), Column(similarity.described, "bar")]
-    return Table(columns, found)
+    return Table(columns, rows)
 
 
 def _unique_pairs(similarity: Similarity) -> list[tuple[str, str, float]]:
@@ -187,7 +187,7 @@ def _short_names(names: Sequence[str]) -> list[str]:
 def _numbers(names: Sequence[str]) -> list[float] | None:
     """Names that are ascending numbers, as numbers, such as training steps."""
     try:
-        found = [float(name.removeprefix("step").strip()) for name in names]
+        numbers = [float(name.removeprefix("step").strip()) for name in names]
     except ValueError:
         return None
-    return found if all(a < b for a, b in pairwise(found)) else None
+    return numbers if all(a < b for a, b in pairwise(numbers)) else None
