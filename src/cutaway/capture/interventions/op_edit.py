@@ -174,6 +174,11 @@ class OpEdits:
         for observer in reversed(observers):
             _push(observer)
 
+    def kinds_at(self, site: Site) -> list[str]:
+        """The kinds of ops that ran in the modules of a site, for error messages."""
+        counted = self._editor.namer.n_passes() if self._editor is not None else {}
+        return list(dict.fromkeys(kind for address, kind, _ in counted if site.covers_address(address)))
+
     def join(self, call: int) -> None:
         """Does nothing: threads started inside the block are not edited."""
 

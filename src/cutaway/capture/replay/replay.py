@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cutaway.capture.interventions.boundary_check import BoundaryCheck
 from cutaway.capture.interventions.new_values import Change, fit_to, parse_changes, value_from
 from cutaway.capture.interventions.op_edit import call_replacement
 from cutaway.capture.interventions.rebuild import with_tensors
-from cutaway.capture.interventions.regions import Part, Region
+from cutaway.capture.interventions.regions import Region
 from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.capture.replay.call import (
     FunctionCall,
@@ -27,7 +27,7 @@ from cutaway.capture.replay.call import (
 )
 from cutaway.capture.torch_functions import BACKWARD, Opaque
 from cutaway.capture.validation.compare import bit_equal
-from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteError
+from cutaway.core.errors import CannotReplayError, EditError, InputTypeError, SiteError, UnitError
 from cutaway.core.pytree import leaves
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.op import Op
@@ -63,16 +63,21 @@ VIEWS = frozenset(
 """Functions whose result may share the memory of their first argument."""
 
 
-def replay(trace: Trace, at: object, to: object = _MISSING, **part: Unpack[Part]) -> Trace:
-    """A trace with the values that a change affects recomputed; `Trace.replay` documents the options."""
+def replay(trace: Trace, at: object, to: object, region: Mapping[str, Any]) -> Trace:
+    """A trace with the values that a change affects recomputed; `Trace.replay` documents the options.
+
+    Args:
+        region: the keywords of `Region.of`.
+    """
     if trace.tables.read_from:
         raise CannotReplayError(
             f"this trace was loaded from {trace.tables.read_from}: functions are not stored, so it cannot be replayed."
         )
-    if to is _MISSING and not isinstance(at, Mapping):
-        raise InputError(f"missing to=: write trace.replay({at!r}, 0), or pass a mapping from sites to new values.")
+    if isinstance(at, nn.Module):
+        raise InputTypeError("trace.replay takes no model: no model runs. Write trace.replay(site, value).")
     work = _Replay(trace)
-    for where, change in parse_changes(at, to):
+    part = Region.of(**region)
+    for where, change in parse_changes(at, to, "trace.replay({at}, 0)"):
         work.at(where, change, part)
     with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(trace.tables)):
         work.run()
@@ -90,17 +95,17 @@ class _Replay:
         self.calls: dict[int, FunctionCall] = {}
         self.boundary = BoundaryCheck(trace)
 
-    def at(self, where: object, change: Change, part: Part) -> None:
+    def at(self, where: object, change: Change, region: Region) -> None:
         """Registers a change for every op it applies to."""
         rows = rows_of(self.trace, where)
         if not rows:
             raise SiteError(f"{where!r} matches nothing in this trace of {self.trace.model_name}.")
         self.boundary.check(where)
-        units = _units(where)
+        region = region.with_units(_units(where))
         for node in sorted(rows):
             if self.nodes.flags[node] & IDENTITY:
                 self.refuse(node, "it returns its input tensor unchanged: change the op that produced that tensor")
-            self.changes.setdefault(node, []).append((change, Region.of(part, units)))
+            self.changes.setdefault(node, []).append((change, region))
 
     def run(self) -> None:
         for node in sorted(self.changes):
@@ -135,7 +140,10 @@ class _Replay:
                 continue
             layout = _layout_for(op, region, value)
             others = (layout.check(op.site),) if change.takes_layout else self.others(change, op)
-            value = region.put(fit_to(change(value, *others), value), value, None, layout)
+            try:
+                value = region.put(fit_to(change(value, *others), value), value, None, layout)
+            except (EditError, UnitError) as error:
+                raise type(error)(f"replay at {op.label!r}: {error}") from error.__cause__
         self.keep(node, value)
 
     def others(self, change: Change, op: Op) -> tuple[Any, ...]:
