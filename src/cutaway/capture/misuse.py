@@ -100,7 +100,7 @@ def _misfit(verb: str, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str
         signature.bind(*args, **kwargs)
     except TypeError as misfit:
         options = [name for name in kwargs if name in _WATCH_OPTIONS and name not in signature.parameters]
-        advice = f"cutaway.{verb}(model, …) passes all arguments after the model to it"
+        advice = f"{verb}(model, ...) passes all arguments after the model to it"
         if options:
             advice += f"; {options[0]}= is an option of `with cutaway.watch(model, {options[0]}=…) as trace:`"
         names = ", ".join(signature.parameters)

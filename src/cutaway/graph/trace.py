@@ -381,9 +381,9 @@ class Trace:
             samples: only these indices along the sample dimension.
             index: only `value[index]`, for example `np.s_[:, 3]`. Excludes the other keywords.
         """
-        region = {"units": units, "unit_dim": unit_dim, "heads": heads, "n_heads": n_heads}
-        region |= {"positions": positions, "samples": samples, "index": index}
-        replayed: Trace = late.call("Trace.replay", self, at, to, region)
+        part: dict[str, Any] = {"units": units, "unit_dim": unit_dim, "heads": heads, "n_heads": n_heads}
+        part |= {"positions": positions, "samples": samples, "index": index}
+        replayed: Trace = late.call("Trace.replay", self, at, to, **part)
         return replayed
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,12 +62,8 @@ VIEWS = frozenset(
 """Functions whose result may share the memory of their first argument."""
 
 
-def replay(trace: Trace, at: object, to: object, region: Mapping[str, Any]) -> Trace:
-    """A trace with the values that a change affects recomputed; `Trace.replay` documents the options.
-
-    Args:
-        region: the keywords of `Region.of`.
-    """
+def replay(trace: Trace, at: object, to: object, **part: Any) -> Trace:
+    """A trace with the values that a change affects recomputed; `Trace.replay` documents and types the options."""
     if trace.tables.read_from:
         raise CannotReplayError(
             f"this trace was loaded from {trace.tables.read_from}: functions are not stored, so it cannot be replayed."
@@ -76,9 +71,9 @@ def replay(trace: Trace, at: object, to: object, region: Mapping[str, Any]) -> T
     if isinstance(at, nn.Module):
         raise InputTypeError("trace.replay takes no model: no model runs. Write trace.replay(site, value).")
     work = _Replay(trace)
-    part = Region.of(**region)
+    region = Region.of(**part)
     for where, change in parse_changes(at, to, "trace.replay({at}, 0)"):
-        work.at(where, change, part)
+        work.at(where, change, region)
     with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(trace.tables)):
         work.run()
     return work.result()
