@@ -120,6 +120,7 @@ class edit:
         if self._thread:
             raise InputError("this edit was already used: create a new one for each block.")
         self._thread = get_ident()
+        # If one target cannot be installed, those before it are removed again.
         with ExitStack() as stack:
             stack.enter_context(self._units)
             ops: list[Target] = []
@@ -136,8 +137,10 @@ class edit:
             if ops:
                 self._op_edits = OpEdits(self, ops, self._index)
                 self._op_edits.install(stack)
+            # Setting the stance imports the compiler, which takes seconds; without it nothing is compiled.
             if "torch._dynamo" in sys.modules:
                 stack.enter_context(force_eager())
+            # A trace made inside notes that it was edited: `validate` then does not compare it with an unedited run.
             sessions.edits[id(self)] = self._thread
             stack.callback(sessions.edits.pop, id(self), None)
             self._stack = stack.pop_all()
@@ -188,6 +191,7 @@ class edit:
             nonlocal passes
             if get_ident() != self._thread or sessions.in_hidden_run():
                 return tree
+            # Runs by which Cutaway itself learns about the model do not count as passes.
             passes += 1
             if target.site.pass_ not in (None, passes):
                 return tree
@@ -223,6 +227,7 @@ class edit:
 
     def _swap(self, target: Target, module: nn.Module, stack: ExitStack) -> None:
         """Runs another function instead of a module's forward."""
+        # The forward is replaced, not the result: hooks would still run the original.
         original, function = module.forward, target.change.swaps if target.change else None
         had = module.__dict__.get("forward", _MISSING)
 
@@ -298,6 +303,7 @@ class edit:
 
         generators = generators_used("edit", (), None) if change.is_random else ()
         started = perf_counter_ns()
+        # Traces record the edit as one op, not the functions that compute the new value.
         with torch._C.DisableTorchFunction():
             try:
                 new = apply(value, *others)

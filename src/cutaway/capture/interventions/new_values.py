@@ -135,6 +135,7 @@ def fit_to(given: Any, value: Tensor) -> Tensor:
         new = new.to(device=value.device, dtype=value.dtype)
     if new.shape != value.shape:
         try:
+            # Expanded tensors share memory between elements, and an in-place op of the program would raise.
             new = new.expand(value.shape).clone()
         except RuntimeError:
             raise EditError(
@@ -154,6 +155,7 @@ def _align_tokens(given: Tensor, value: Tensor) -> Tensor:
 
 def _call_on_copy(function: Callable[[Tensor], Any], value: Tensor) -> Any:
     """Calls a function on a copy, because it may modify its argument in place and return None."""
+    # The original must stay intact: traces hold it by reference as the parent of the edit.
     copy = value.clone()
     result = function(copy)
     return copy if result is None else result

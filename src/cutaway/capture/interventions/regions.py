@@ -182,6 +182,7 @@ class _Axes:
 
     def mask(self) -> Tensor:
         """The mask, broadcastable to the value: dimensions that it does not restrict have size 1."""
+        # The factors of a dimension are merged again: if one of them is restricted, all need their full size.
         wide, shape, axis = list(self._mask.shape), [], 0
         for dim in self.layout.split:
             axes = range(axis, axis + len(dim))

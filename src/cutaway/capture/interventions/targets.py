@@ -129,6 +129,7 @@ def requested_sites(at: object, named: ModelIndex) -> list[RequestedSite]:
         bare = site.without_unit()
         if layout is not None:
             layouts[bare] = layout
+        # The whole value includes each of its units.
         if site.unit is None or units.get(bare, ()) is None:
             units[bare] = None
         else:

@@ -56,7 +56,7 @@ VIEWS = frozenset(
         *("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "squeeze", "unsqueeze", "adjoint"),
         *("expand", "expand_as", "diagonal", "narrow", "select", "getitem", "unfold", "as_strided", "unflatten"),
         *("split", "split_with_sizes", "tensor_split", "hsplit", "vsplit", "dsplit", "chunk", "unbind", "values"),
-        *("view_as_real", "view_as_complex", "positive", "contiguous", "alias", "detach"),
+        *("view_as_real", "view_as_complex", "positive", "contiguous", "alias"),
     ]
 )
 """Functions whose result may share the memory of their first argument."""
@@ -104,6 +104,7 @@ class _Replay:
 
     def run(self) -> None:
         for node in sorted(self.changes):
+            # Sources first: they precede all calls.
             if self.nodes.event[node] is None:
                 self.change(node, self.value(node))
         parents = self.nodes.parents
@@ -114,6 +115,7 @@ class _Replay:
                     call.nodes[0],
                     "it writes through a view that the change replaces, so the write would not reach the base tensor",
                 )
+            # Parents precede their children, so that one pass in order suffices.
             targeted = [node for node in call.nodes if node in self.changes]
             if not targeted and self.new.keys().isdisjoint(parents[call.nodes[0]]):
                 continue
@@ -211,6 +213,7 @@ class _Replay:
                 self.refuse(node, f"it would return {value!r:.40}{was} to the program, whose reaction is unknown")
             return
         value = value.detach() if isinstance(value, Tensor) else value
+        # Shapes are plain Python values: nobody sees where the program read the old one.
         if before is not _MISSING and _shape(value) != _shape(before):
             self.refuse(
                 node,
@@ -243,6 +246,7 @@ class _Replay:
         tables, nodes = self.trace.tables, self.nodes
         value, version, meta = list(nodes.value), list(nodes.version), list(nodes.meta)
         for node, new in self.new.items():
+            # New tensors belong to the replay alone, so there is no version to compare.
             value[node], version[node], meta[node] = new, None, None
         columns = {name: getattr(nodes, name) for name in Nodes.__dataclass_fields__}
         changed = Nodes(**{**columns, "value": value, "version": version, "meta": meta, "grads": {}})

@@ -212,6 +212,7 @@ class Saver:
 
     def _label_may_match(self, node: int) -> bool:
         kind = kind_of(self._nodes.name[node]).replace("_", "")
+        # Orphans are removed at the end, so that the number in a label can only be smaller than this count.
         seen = self._kinds[kind] = self._kinds.get(kind, 0) + 1
         is_match = False
         for label, least in self.labels.items():
