@@ -352,7 +352,7 @@ class Trace:
 
     def replay(
         self,
-        at: object,
+        at: What | Mapping[Any, Any],
         to: object = None,
         *,
         units: int | Sequence[int] | None = None,

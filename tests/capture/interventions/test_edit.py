@@ -741,7 +741,7 @@ def test_what_cannot_be_meant_is_said_at_once() -> None:
     with pytest.raises(SiteError, match=r"'9' looks like the position of an op.*trace\[9\].*3 modules: '0', '1', '2'"):
         cutaway.edit(model, at="9", to=0)
     with pytest.raises(InputTypeError, match=r"at=9: pass a site.*trace\[9\]"):
-        cutaway.edit(model, at=9, to=0)
+        cutaway.edit(model, at=9, to=0)  # type: ignore[arg-type]
     with pytest.raises(SiteError, match=r"at='encoder\.\*\.mlp' matches no module.*3 modules"):
         cutaway.edit(model, at="encoder.*.mlp", to=0)
     with pytest.raises(InputError, match=r"to= is missing for at='1': write cutaway\.edit\(model, '1', 0\)"):

@@ -339,7 +339,7 @@ def test_replay_takes_no_model_and_needs_a_value() -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
     trace = cutaway.trace(model, torch.ones(2, 4))
     with pytest.raises(InputError, match=r"takes no model.*trace\.replay\(site, value\)"):
-        trace.replay(model, 0)
+        trace.replay(model, 0)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"to= is missing for at='1': write trace\.replay\('1', 0\)"):
         trace.replay("1")
     with pytest.raises(EditError, match=r"replay at 'relu_1_2': a value of shape \[7\]"):

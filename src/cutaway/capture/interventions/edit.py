@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from sys import _getframe
 from threading import get_ident
@@ -34,6 +34,7 @@ from cutaway.core.events import Context
 from cutaway.core.formatting import listed, nearest
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.selection import What
 
 _MISSING: Any = object()
 
@@ -70,7 +71,7 @@ class edit:
     def __init__(
         self,
         model: nn.Module,
-        at: object,
+        at: What | Mapping[Any, Any],
         to: object = None,
         *,
         units: int | Sequence[int] | None = None,
