@@ -789,6 +789,11 @@ def test_a_value_that_does_not_fit_is_refused_with_its_site() -> None:
         model(X)
     with pytest.raises(EditError, match="edit at '1': the new value is a str"), cutaway.edit(model, "1", lambda v: "a"):
         model(X)
+    with (
+        pytest.raises(EditError, match="edit at '0.weight': a value of shape"),
+        cutaway.edit(model, "0.weight", X[0, :3]),
+    ):
+        pass
     with pytest.raises(UnitError, match="edit at '1': unit 99 is out of range"), cutaway.edit(model, "1#99", 0):
         model(X)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from cutaway.capture import sessions
 from cutaway.capture.eager import force_eager
 from cutaway.capture.interventions import new_values, parameter_edits
-from cutaway.capture.interventions.new_values import Change, value_from
+from cutaway.capture.interventions.new_values import Change, name_site_in_errors, value_from
 from cutaway.capture.interventions.op_edit import Editor, OpEdits
 from cutaway.capture.interventions.rebuild import with_tensors
 from cutaway.capture.interventions.regions import Region
@@ -29,7 +29,7 @@ from cutaway.capture.tensors.aliasing import version_of
 from cutaway.capture.torch_functions import EditFunction
 from cutaway.capture.units.live_units import LiveUnits
 from cutaway.capture.units.module_units import named_parameter_layout
-from cutaway.core.errors import EditError, InputError, SiteError, UnitError
+from cutaway.core.errors import EditError, InputError, SiteError
 from cutaway.core.events import Context
 from cutaway.core.formatting import listed, nearest
 from cutaway.core.sites import Site
@@ -250,9 +250,11 @@ class edit:
         present, make = tensor.detach(), target.change
         layout = self._parameter_layout(target, present)
         others = (layout,) if make.takes_layout else self._others(make, target.site)
-        mask = target.region.mask(present, None, layout)
+        with name_site_in_errors("edit", target.site):
+            mask = target.region.mask(present, None, layout)
+            undo = parameter_edits.change(tensor, lambda value: make(value, *others), mask)
         target.n_applied += 1
-        stack.callback(parameter_edits.change(tensor, lambda value: make(value, *others), mask))
+        stack.callback(undo)
 
     def _parameter_layout(self, target: Target, tensor: Tensor) -> UnitLayout | None:
         region, layout = target.region, target.layout
@@ -305,15 +307,13 @@ class edit:
         generators = generators_used("edit", (), None) if change.is_random else ()
         started = perf_counter_ns()
         # Traces record the edit as one op, not the functions that compute the new value.
-        with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction(), name_site_in_errors("edit", target.site):
             try:
                 new = apply(value, *others)
             except NotImplementedError as error:
                 raise EditError(
                     f"the value at {str(here)!r} ({value.layout}) does not support this edit: {error}"
                 ) from error
-            except (EditError, UnitError) as error:
-                raise type(error)(f"edit at {str(target.site)!r}: {error}") from error.__cause__
             self._record_edit(apply, (value, *others), new, started, generators)
         return new
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.interventions.token_positions import current_token_window
-from cutaway.core.errors import EditError, InputError, InputTypeError
+from cutaway.core.errors import EditError, InputError, InputTypeError, UnitError
 from cutaway.core.formatting import short
 from cutaway.core.sites import Site
 from cutaway.graph.op import Op
@@ -159,6 +160,15 @@ def _call_on_copy(function: Callable[[Tensor], Any], value: Tensor) -> Any:
     copy = value.clone()
     result = function(copy)
     return copy if result is None else result
+
+
+@contextmanager
+def name_site_in_errors(verb: str, site: object) -> Iterator[None]:
+    """Context manager: puts the site before the message of an error about a value that does not fit there."""
+    try:
+        yield
+    except (EditError, UnitError) as error:
+        raise type(error)(f"{verb} at {str(site)!r}: {error}") from error.__cause__
 
 
 def parse_changes(at: object, to: object, example: str) -> list[tuple[Any, Change]]:

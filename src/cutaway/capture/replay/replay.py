@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.interventions.boundary_check import BoundaryCheck
-from cutaway.capture.interventions.new_values import Change, fit_to, parse_changes, value_from
+from cutaway.capture.interventions.new_values import Change, fit_to, name_site_in_errors, parse_changes, value_from
 from cutaway.capture.interventions.op_edit import call_replacement
 from cutaway.capture.interventions.rebuild import with_tensors
 from cutaway.capture.interventions.regions import Region
@@ -26,7 +26,7 @@ from cutaway.capture.replay.call import (
 )
 from cutaway.capture.torch_functions import BACKWARD, Opaque
 from cutaway.capture.validation.compare import bit_equal
-from cutaway.core.errors import CannotReplayError, EditError, InputTypeError, SiteError, UnitError
+from cutaway.core.errors import CannotReplayError, EditError, InputTypeError, SiteError
 from cutaway.core.pytree import leaves
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.op import Op
@@ -137,10 +137,8 @@ class _Replay:
                 continue
             layout = _layout_for(op, region, value)
             others = (layout.check(op.site),) if change.takes_layout else self.others(change, op)
-            try:
+            with name_site_in_errors("replay", op.label):
                 value = region.put(fit_to(change(value, *others), value), value, None, layout)
-            except (EditError, UnitError) as error:
-                raise type(error)(f"replay at {op.label!r}: {error}") from error.__cause__
         self.keep(node, value)
 
     def others(self, change: Change, op: Op) -> tuple[Any, ...]:
