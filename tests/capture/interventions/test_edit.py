@@ -790,7 +790,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_site() -> None:
     with pytest.raises(EditError, match="edit at '1': the new value is a str"), cutaway.edit(model, "1", lambda v: "a"):
         model(X)
     with (
-        pytest.raises(EditError, match="edit at '0.weight': a value of shape"),
+        pytest.raises(EditError, match=r"edit at '0\.weight': a value of shape"),
         cutaway.edit(model, "0.weight", X[0, :3]),
     ):
         pass
