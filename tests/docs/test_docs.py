@@ -113,7 +113,7 @@ def test_examples_in_docstrings_hold(name: str) -> None:
 # What only the other files of its layer use.
 INSIDE = {
     "tables", "names", "fill", "op_nodes", "ops_by_call", "children_of", "call_of", "group_names", "stack_of",
-    "count_parameters", "distances",
+    "distances",
 }  # fmt: skip
 INSIDE_THE_STORE = {
     "timeline", "rows_of", "positions_of", "check_statistics", "matching_series", "records", "of_", "row_number",

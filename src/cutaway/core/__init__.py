@@ -1,6 +1,7 @@
 """Shared foundations: errors, sites, units, statistics, formatting. Needs only NumPy.
 
 arrays       Tensors as raw bytes: the memory layout of every torch dtype, decoded with NumPy only
+call_errors  Explains a call with too many positional arguments better than Python's own `TypeError` does
 dataframes   Converts rows to a pandas DataFrame if pandas is installed
 errors       All exceptions that Cutaway raises, as one class tree
 events       Plain records of what capture sees, and the protocols (`Sink`, `ValueSink`) that receive them

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutaway.graph.control_flow.source import Source, source_of
 from cutaway.graph.op import Op
-from cutaway.graph.tables import CallRow, ModuleRow
+from cutaway.graph.tables import CallRow, ModuleRow, ParameterRow
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
@@ -24,6 +25,16 @@ class ParameterCount:
     @property
     def total(self) -> int:
         return self.trainable + self.frozen
+
+
+def count_parameters(rows: Iterable[ParameterRow]) -> ParameterCount:
+    """Counts the parameters among these rows; buffers are left out."""
+    parameters = [row for row in rows if not row.is_buffer]
+    return ParameterCount(
+        trainable=sum(row.numel for row in parameters if row.requires_grad),
+        frozen=sum(row.numel for row in parameters if not row.requires_grad),
+        bytes=sum(row.bytes for row in parameters),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +74,7 @@ class Module:
     @property
     def own(self) -> ParameterCount:
         """Its direct parameters."""
-        return self.trace.count_parameters(self._row.parameters)
+        return count_parameters(self.trace.tables.parameters[row] for row in self._row.parameters)
 
     @property
     def total(self) -> ParameterCount:
@@ -77,7 +88,7 @@ class Module:
             seen.add(row)
             found.update(dict.fromkeys(self.trace.tables.modules[row].parameters))
             stack.extend(self.trace.tables.modules[row].children)
-        return self.trace.count_parameters(tuple(found))
+        return count_parameters(self.trace.tables.parameters[row] for row in found)
 
     def __repr__(self) -> str:
         return f"<Module {self.address} ({self.class_name}), called {len(self._row.calls)}×>"

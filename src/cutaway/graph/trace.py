@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from cutaway.core import late
+from cutaway.core.call_errors import explain_positional
 from cutaway.core.errors import InputTypeError, OpenTraceError, PositionError, SiteSyntaxError
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.analysis.cost_summary import Measure
@@ -23,10 +24,10 @@ from cutaway.graph.control_flow.conditionals import Conditionals
 from cutaway.graph.control_flow.source import Source, stack_of
 from cutaway.graph.labels import Names
 from cutaway.graph.lookup import find, match
-from cutaway.graph.modules import Module, ModuleCall, ParameterCount
+from cutaway.graph.modules import Module, ModuleCall, ParameterCount, count_parameters
 from cutaway.graph.op import Op
 from cutaway.graph.selection import Selection, What, maker_of, rows_of, select
-from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
+from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, ModuleRow, Tables, Unsaved
 from cutaway.results.validation import Validation
 
 
@@ -192,7 +193,7 @@ class Trace:
     @cached_property
     def n_parameters(self) -> ParameterCount:
         """All parameters of the model, each counted once."""
-        return self.count_parameters(tuple(i for i, row in enumerate(self.tables.parameters) if not row.is_buffer))
+        return count_parameters(self.tables.parameters)
 
     @property
     def tied_parameters(self) -> tuple[tuple[str, ...], ...]:
@@ -357,13 +358,40 @@ class Trace:
 
     # replaying
 
-    def replay(self, at: Any, *to: Any, **part: Any) -> Trace:
+    def replay(
+        self,
+        at: What | Mapping[Any, Any],
+        to: object = None,
+        *,
+        units: int | Sequence[int] | None = None,
+        unit_dim: int | Sequence[int] | None = None,
+        heads: int | Sequence[int] | None = None,
+        n_heads: int | None = None,
+        positions: int | slice | Sequence[int] | None = None,
+        samples: int | slice | Sequence[int] | None = None,
+        index: Any = None,
+    ) -> Trace:
         """The trace with an edit applied, recomputed from saved values and only where the edit has an effect.
 
-        Takes the arguments of `cutaway.edit`: a site and its new value, or a mapping from sites to new values. Raises
-        if the edit reaches something that cannot be recomputed: an opaque op, or a number that controls the program.
+        Takes the arguments of `cutaway.edit`. Raises if the edit reaches something that cannot be recomputed: an opaque
+        op, or a number that controls the program.
+
+        Args:
+            at: a site (module, `@in`, op, parameter, optionally with pass and unit), a pattern, an op or selection of a
+                trace, the top of a ranking, or several of these; or a mapping from these to new values, without `to`.
+            to: a number, a tensor, a function of the value, another site to copy from, an op or trace to take the value
+                from, or one of `edit.scale`, `edit.clamp`, `edit.noise`, `edit.swap`.
+            units: only these units, by flat index `#k`; the graph of the model decides which dimensions count units.
+            unit_dim: the dimensions that count units, in the order of the flat index, if the graph does not tell.
+            heads: only these attention heads: consecutive, equal parts of the units.
+            n_heads: the number of heads, if the model does not have it as an attribute.
+            positions: only these token positions (queries of attention scores); of the whole text during generation.
+            samples: only these indices along the sample dimension.
+            index: only `value[index]`, for example `np.s_[:, 3]`. Excludes the other keywords.
         """
-        replayed: Trace = late.call("Trace.replay", self, at, *to, **part)
+        part: dict[str, Any] = {"units": units, "unit_dim": unit_dim, "heads": heads, "n_heads": n_heads}
+        part |= {"positions": positions, "samples": samples, "index": index}
+        replayed: Trace = late.call("Trace.replay", self, at, to, **part)
         return replayed
 
     @property
@@ -374,6 +402,7 @@ class Trace:
 
     # validation
 
+    @explain_positional("Write trace.validate(): the trace knows its model and inputs.")
     def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
         """Check that the trace is correct, and report what could not be checked.
 
@@ -456,15 +485,6 @@ class Trace:
             if row.node >= 0 and nodes.kind[row.node] == kind
             for address in row.addresses
         }
-
-    def count_parameters(self, rows: tuple[int, ...]) -> ParameterCount:
-        chosen: list[ParameterRow] = [self.tables.parameters[row] for row in rows]
-        chosen = [row for row in chosen if not row.is_buffer]
-        return ParameterCount(
-            trainable=sum(row.numel for row in chosen if row.requires_grad),
-            frozen=sum(row.numel for row in chosen if not row.requires_grad),
-            bytes=sum(row.bytes for row in chosen),
-        )
 
     def call_of(self, node: int) -> ModuleCall | None:
         """The module call of a node; a constant belongs to the module that used it first."""

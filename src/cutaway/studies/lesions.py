@@ -12,7 +12,7 @@ import numpy as np
 from torch import nn
 
 from cutaway.capture.interventions.edit import edit
-from cutaway.capture.interventions.regions import Part, heads_of
+from cutaway.capture.interventions.regions import heads_of
 from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.capture.model.state import ModelState
 from cutaway.capture.units.live_units import UnitDim
@@ -39,15 +39,13 @@ class _Lesion:
     n_heads: int = 0
     width: int = -1
 
-    def edit(self, model: nn.Module, to: Any, stated: Part) -> edit:
+    def edit(self, model: nn.Module, to: Any, unit_dim: UnitDim | None) -> edit:
         """The edit, with the units as the first run counted them."""
         if self.part < 0:
-            return edit(model, self.reached.named(), to, **stated)
+            return edit(model, self.reached.named(), to, unit_dim=unit_dim)
         if self.n_heads:
-            part = Part(heads=self.part, n_heads=self.n_heads)
-            part.update(stated)
-            return edit(model, self.reached.named(), to, **part)
-        return edit(model, self.reached.named(self.part), to, **stated)
+            return edit(model, self.reached.named(), to, unit_dim=unit_dim, heads=self.part, n_heads=self.n_heads)
+        return edit(model, self.reached.named(self.part), to, unit_dim=unit_dim)
 
 
 def lesion(
@@ -98,7 +96,6 @@ def lesion(
     check_unchanged(model, before, "the metric")
     sites, left_out = _with_known_units(every) if counts else (every, {})
     lesions = [lesion for reached in sites for lesion in _lesions_of(reached, each, n_heads, model)]
-    stated = Part() if unit_dim is None else Part(unit_dim=unit_dim)
     changes = {id(reached): reached.mean() if keep == "means" else to for reached in sites}
     header = StudyHeader.of(
         "lesions",
@@ -113,7 +110,7 @@ def lesion(
         remaining = [row for row in range(len(lesions)) if row not in journal.done]
         for row in progress(remaining, len(remaining), "lesions"):
             current = lesions[row]
-            with state.undo_changes(), current.edit(model, changes[id(current.reached)], stated):
+            with state.undo_changes(), current.edit(model, changes[id(current.reached)], unit_dim):
                 score = to_metric(call_metric(metric), f"with a lesion at {current.name!r}", baseline)
             journal.add(row, current.name, score)
         return Lesions(

@@ -11,7 +11,6 @@ import numpy as np
 from torch import Tensor, nn
 
 from cutaway.capture.interventions.edit import edit
-from cutaway.capture.interventions.regions import Part
 from cutaway.capture.model.state import ModelState
 from cutaway.core.errors import EditError, InputError, InputTypeError
 from cutaway.core.progress import progress
@@ -99,9 +98,8 @@ def patch(
         remaining = [row for row in range(len(rows)) if row not in journal.done]
         for row in progress(remaining, len(remaining), "patches"):
             reached, position = rows[row]
-            part = Part() if position is None else Part(positions=position)
             with state.undo_changes():
-                with edit(model, reached.named(), _CleanValues(reached), **part):
+                with edit(model, reached.named(), _CleanValues(reached), positions=position):
                     returned = call_metric(corrupted)
                 score = call_metric(lambda: metric(returned))
             journal.add(row, names[row], to_metric(score, f"with a patch at {names[row]!r}", clean_metric))

@@ -131,6 +131,7 @@ class _AutogradWalk:
                 continue
             several = isinstance(raw, (tuple, list))
             for i, saved in enumerate(raw if several else (raw,)):
+                # Not `unpack()`: it would run the hooks of the program, or recompute a checkpoint.
                 packed = saved.data
                 if isinstance(packed, Tensor):
                     yield (f"{name}.{i}" if several else name), packed

@@ -273,6 +273,7 @@ class _Check:
             return
         for node, value in saved.items():
             self.outcomes[node] = self.outcome(call, node, value, again[node])
+        # A function that does not reproduce its value shows nothing about its edges.
         if self.perturb and all(self.outcomes[node] in ("exact", "close") for node in saved):
             self.edges(call, values, again)
 
@@ -299,6 +300,7 @@ class _Check:
         """Perturbs each parent in turn."""
         name = call.function.name
         is_out = "out" in (call.event[2] or ())
+        # Where the result is NaN anyway, or `out=` is only written to, a parent can change without effect.
         must_depend = name in SENSITIVE and not is_out and not any(_has_nan(value) for value in again.values())
         if len(values) > _MANY and name in CONCATENATING and self.shows_all(call, values):
             self.n_felt += len(values)
