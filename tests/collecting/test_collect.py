@@ -267,7 +267,7 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_wrong_arguments_are_told() -> None:
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
-    with pytest.raises(InputError, match="data is a str: pass a list of sentences"):
+    with pytest.raises(InputError, match="data is a single string: pass a list of sentences"):
         collect(model, "a cat", tokenizer=tokenizer, at="embeddings")
     with pytest.raises(InputError, match="data is text: pass its tokenizer"):
         collect(model, ["a cat"], at="embeddings")

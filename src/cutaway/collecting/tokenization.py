@@ -70,6 +70,11 @@ class Encoder:
 
     def __init__(self, tokenizer: Any, settings: RowSettings) -> None:
         if not callable(tokenizer) or not hasattr(tokenizer, "convert_ids_to_tokens"):
+            if isinstance(tokenizer, str):
+                raise InputTypeError(
+                    f"tokenizer={tokenizer!r} is a string: pass the tokenizer itself, "
+                    f"transformers.AutoTokenizer.from_pretrained({tokenizer!r})."
+                )
             raise InputTypeError(
                 f"tokenizer={type(tokenizer).__name__}: pass a tokenizer of transformers; wrap others with "
                 "transformers.PreTrainedTokenizerFast(tokenizer_object=…)."

@@ -164,8 +164,8 @@ def test_a_function_is_a_method() -> None:
     assert rank(X, TAGS, lambda x, y: torch.arange(N_UNITS)).order[0] == N_UNITS - 1
     with pytest.raises(InputError, match=r"scores of shape \[2\] for 24 units"):
         rank(X, TAGS, lambda x, y: x[:2, 0])
-    with pytest.raises(InputError, match=r"functools.partial"):
-        rank(X, TAGS, spread, top=3)
+    with pytest.raises(InputError, match=r"spread is your own function and does not read l1=: use options="):
+        rank(X, TAGS, spread, l1=3)
 
 
 def test_scikit_learns_functions_are_methods_too() -> None:
@@ -180,8 +180,11 @@ def test_scikit_learns_functions_are_methods_too() -> None:
     [
         ({"method": "probless"}, "no method 'probless'. Did you mean 'probeless'"),
         ({"method": "xyz"}, "Methods: average_precision, gaussian, gradient, iou"),
-        ({"method": "probeless", "top": 3}, "method='probeless' has no option 'top'. Options: standardize"),
-        ({"method": "random", "top": 3}, "Options: none"),
+        ({"method": "liner"}, "no method 'liner'. Did you mean 'linear'"),
+        ({"method": None}, "method=None: pass the name of a method"),
+        ({"method": "probeless", "l1": 3}, "method='probeless' has no option 'l1'. Options: standardize"),
+        ({"method": "probeless", "options": {"top": 3}}, "method='probeless' has no option 'top'"),
+        ({"method": "random", "l1": 3}, "Options: none"),
         ({"method": "selectivity", "compat": "neurox"}, "It applies to average_precision"),
         ({"method": "probeless", "compat": "other"}, "compat='other'"),
         ({"method": "probeless", "compat": "neurox", "standardize": True}, "compat='neurox' sets standardize"),

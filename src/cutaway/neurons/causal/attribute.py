@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from torch import nn
 from cutaway.capture.interventions.targets import only_by_pattern, units_by_site
 from cutaway.capture.units.live_units import UnitDim
 from cutaway.core.errors import InputError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import hint, plural
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.neurons.causal.attribution import (
@@ -31,7 +31,7 @@ from cutaway.neurons.causal.attribution import (
     Target,
     attribute_batches,
 )
-from cutaway.neurons.causal.batches import Call, StatedDims, tokenize_texts
+from cutaway.neurons.causal.batches import Call, StatedDims, call_model, tokenize_texts
 from cutaway.neurons.ranking.class_statistics import moments
 from cutaway.neurons.ranking.compare import select_rows
 from cutaway.results.ranking import Ranking, ranked
@@ -46,33 +46,6 @@ _OTHER, _ROUNDED = 0.1, 5e-3
 which allows for rounding to float16."""
 
 
-class AttributeOptions(TypedDict, total=False):
-    """Further options of `attribute`."""
-
-    steps: int
-    """Number of points on the path; default: 50."""
-    baseline: Baseline
-    """Start of the path: "zero", "mean" (of each unit over the data), or a batch of inputs with one sample or as many
-    as each batch. Conductance, whose path goes along the inputs, takes "zero" or a batch."""
-    along: str
-    """Conductance: the site whose value moves along the path, such as the embeddings; default: the first floating-point
-    input of the model."""
-    signed: bool
-    """Sum signed attributions over positions and samples, so that opposite effects cancel. Default: sum of absolute
-    attributions."""
-    batch_size: int
-    """Samples per batch, if the data is tensors; default: 32."""
-    call: Call
-    """How to call the model with a batch, such as `lambda model, batch: model(batch[0])`."""
-    unit_dim: UnitDim
-    """The unit dimension of all sites, or several in the order of the flat index `#k`, if the graph of the model does
-    not determine it."""
-    samples: int
-    """The sample dimension of the data, if the graph of the model does not determine it."""
-    tokenizer: Any
-    """Tokenizer, if the data is a list of texts or of lists of words."""
-
-
 def attribute(
     model: nn.Module,
     data: Any,
@@ -80,7 +53,15 @@ def attribute(
     at: Any,
     target: Target = None,
     method: Method = "gradient_x_activation",
-    **options: Unpack[AttributeOptions],
+    steps: int = 50,
+    baseline: Baseline = "zero",
+    along: str | None = None,
+    signed: bool = False,
+    batch_size: int | None = None,
+    call: Call | None = None,
+    unit_dim: UnitDim | None = None,
+    samples: int | None = None,
+    tokenizer: Any = None,
 ) -> Ranking:
     """Rank units by their contribution to the model output, for one prediction or a corpus.
 
@@ -102,15 +83,35 @@ def attribute(
             function of (output, batch) that returns a number per sample, such as a loss. Default: the largest output of
             each sample.
         method: "gradient_x_activation", "integrated_gradients" or "conductance".
-        how: `steps`, `baseline`, `along`, `signed`, `batch_size`, `call`, `unit_dim`, `samples`, `tokenizer`: see
-            `AttributeOptions`.
+        steps: number of points on the path of integrated gradients and conductance.
+        baseline: start of the path: "zero", "mean" (of each unit over the data), or a batch of inputs with one sample
+            or as many as each batch. Conductance, whose path goes along the inputs, takes "zero" or a batch.
+        along: conductance: the site whose value moves along the path, such as the embeddings. Default: the first
+            floating-point input of the model.
+        signed: sum signed attributions over positions and samples, so that opposite effects cancel. Default: sum of
+            absolute attributions.
+        batch_size: samples per batch, if the data is tensors. Default: 32.
+        call: how to call the model with a batch, such as `lambda model, batch: model(batch[0])`.
+        unit_dim: the unit dimension of all sites, or several in the order of the flat index `#k`, if the graph of the
+            model does not determine it.
+        samples: the sample dimension of the data, if the graph of the model does not determine it.
+        tokenizer: tokenizer, if the data is a list of texts or of lists of words.
     """
+    plan = _plan(
+        method,
+        target,
+        steps=steps,
+        baseline=baseline,
+        along=along,
+        batch_size=batch_size,
+        call=call or call_model,
+        stated=StatedDims(samples, unit_dim, None),
+    )
     units = units_by_site(model, at)
-    plan = _plan(method, target, options)
-    sums = _Sums({}, {}, options.get("signed", False))
+    sums = _Sums({}, {}, signed)
     optional = {site for site in units if only_by_pattern(at, site)}
     left_out: Mapping[str, str] = {}
-    with closing(attribute_batches(model, _inputs(data, options), list(units), plan, optional=optional)) as batches:
+    with closing(attribute_batches(model, _inputs(data, tokenizer), list(units), plan, optional=optional)) as batches:
         for attributions in batches:
             sums.add(attributions)
             left_out = attributions.left_out
@@ -136,7 +137,15 @@ def gradient(
     data: Any = None,
     target: Target = None,
     attribution: Method = "gradient_x_activation",
-    **options: Any,
+    steps: int = 50,
+    baseline: Baseline = "zero",
+    along: str | None = None,
+    signed: bool = False,
+    batch_size: int | None = None,
+    call: Call | None = None,
+    unit_dim: UnitDim | None = None,
+    samples: int | None = None,
+    tokenizer: Any = None,
 ) -> Ranking:
     """Rank units by their contribution to the model output, at the rows of each label.
 
@@ -145,14 +154,9 @@ def gradient(
     Args:
         model: the model that the activations come from.
         data: the inputs of the items of the activations, in the same order, in the form that `attribute` takes.
-        target: as for `attribute`.
+        target: as for `attribute`, like all arguments below.
         attribution: the `method` of `attribute`.
-        options: options of `attribute`.
     """
-    unknown = set(options) - set(AttributeOptions.__annotations__)
-    if unknown:
-        known = ", ".join(["model", "data", "target", "attribution", *AttributeOptions.__annotations__])
-        raise InputError(f"method='gradient' has no option {sorted(unknown)[0]!r}. Options: {known}.")
     if model is None or data is None:
         raise InputError(
             "method='gradient' needs the model: pass model= and data=, the inputs of the items in the same order. "
@@ -160,32 +164,33 @@ def gradient(
         )
     if matrix.names is None or not hasattr(matrix.source, "items"):
         raise InputError("method='gradient' needs activations with sites: pass the result of cutaway.collect.")
+    plan = _plan(
+        attribution,
+        target,
+        steps=steps,
+        baseline=baseline,
+        along=along,
+        batch_size=batch_size,
+        call=call or call_model,
+        stated=StatedDims(samples, unit_dim, layouts_of(matrix.names)),
+    )
     units = units_by_site(model, list(matrix.names))
-    plan = _plan(attribution, target, options, layouts_of(matrix.names))  # type: ignore[arg-type]
-    rows = _RowSums(matrix, encoded, options.get("signed", False))
-    with closing(attribute_batches(model, _inputs(data, options), list(units), plan)) as batches:
+    rows = _RowSums(matrix, encoded, signed)
+    with closing(attribute_batches(model, _inputs(data, tokenizer), list(units), plan)) as batches:
         for attributions in batches:
             rows.add(attributions)
     return rows.ranking({"attribution": attribution, "signed": rows.is_signed, **rows.about(plan)})
 
 
-def _plan(
-    method: Any, target: Target, options: AttributeOptions, layouts: Mapping[str, UnitLayout] | None = None
-) -> Plan:
+def _plan(method: Any, target: Target, **settings: Any) -> Plan:
     if method not in METHODS:
-        raise InputError(f"method={method!r}: use {', '.join(map(repr, METHODS))}.")
-    unknown = set(options) - set(AttributeOptions.__annotations__)
-    if unknown:
-        known = ", ".join(f"{name}=" for name in AttributeOptions.__annotations__)
-        raise InputError(f"attribute() got an unexpected option {sorted(unknown)[0]!r}. Options: {known}.")
-    apart = ("signed", "tokenizer", "unit_dim", "samples")
-    chosen: dict[str, Any] = {name: value for name, value in options.items() if name not in apart}
-    return Plan(method, target, **chosen, stated=StatedDims(options.get("samples"), options.get("unit_dim"), layouts))
+        raise InputError(f"method={method!r}: use {', '.join(map(repr, METHODS))}.{hint(method, METHODS)}")
+    return Plan(method, target, **settings)
 
 
-def _inputs(data: Any, options: Mapping[str, Any]) -> Any:
+def _inputs(data: Any, tokenizer: Any) -> Any:
     """The inputs of the model."""
-    return data if options.get("tokenizer") is None else tokenize_texts(options["tokenizer"], data)
+    return data if tokenizer is None else tokenize_texts(tokenizer, data)
 
 
 class _Sums:

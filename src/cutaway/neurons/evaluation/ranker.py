@@ -86,8 +86,9 @@ def make_ranker(what: Any, encoded: EncodedLabels, n_units: int, *, probe: Any, 
     probe = (
         _default_probe(encoded) if probe is None else _with_task(probe() if isinstance(probe, type) else probe, encoded)
     )
-    if options and not isinstance(what, str):
-        raise InputError(f"options= needs a method name, got {type(what).__name__}: remove options={dict(options)!r}.")
+    is_method = isinstance(what, str) or (callable(what) and not hasattr(what, "fit"))
+    if options and not is_method:
+        raise InputError(f"options= needs a method, got {type(what).__name__}: remove options={dict(options)!r}.")
     if what is None:
         return Ranker("all units", None, probe)
     if isinstance(what, Ranking):
@@ -102,7 +103,9 @@ def make_ranker(what: Any, encoded: EncodedLabels, n_units: int, *, probe: Any, 
         return Ranker(type(what).__name__, _order_by_probe(task_probe) if has_ranking else None, task_probe)
     if isinstance(what, str) or callable(what):
         name = what if isinstance(what, str) else getattr(what, "__name__", type(what).__name__)
-        return Ranker(name, lambda matrix, labels, seed: rank(matrix, labels, what, seed=seed, **options).order, probe)
+        return Ranker(
+            name, lambda matrix, labels, seed: rank(matrix, labels, what, seed=seed, options=options).order, probe
+        )
     raise InputTypeError(
         f"evaluate() got {type(what).__name__}: pass a method name, a Ranking, a probe or a function of (X, y)."
     )

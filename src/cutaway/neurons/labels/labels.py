@@ -140,7 +140,8 @@ def _kind(values: Any) -> Kind:
     if 0 < n_several < len(values):
         single = next(row for row, value in enumerate(values) if not _is_collection(value))
         raise InputError(
-            f"some rows have several labels, but {numbered('row', [single])} is {values[single]!r}: pass a set for every row."
+            f"some rows have several labels, but {numbered('row', [single])} is {values[single]!r}: pass a set for "
+            "every row."
         )
     return "multilabel" if n_several else "classes"
 
@@ -168,8 +169,8 @@ def _check_missing(values: Any) -> None:
         missing = np.flatnonzero([_is_missing(value) for value in values])
     if len(missing):
         raise InputError(
-            f"{len(missing):,} of {len(values):,} labels are missing or not finite: {numbered('row', missing)}. Drop these "
-            "rows with neurons.filter(acts, labels)."
+            f"{len(missing):,} of {len(values):,} labels are missing or not finite: {numbered('row', missing)}. Drop "
+            "these rows with neurons.filter(acts, labels)."
         )
 
 

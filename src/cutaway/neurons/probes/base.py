@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from cutaway.core.errors import FitError
-from cutaway.core.formatting import numbered
+from cutaway.core.formatting import listed, numbered
 from cutaway.core.matrices import Matrix, as_matrix
 
 Array = NDArray[Any]
@@ -116,8 +116,8 @@ def codes_of(y: Any, labels: Array, matrix: Matrix) -> NDArray[np.int64]:
     if (codes < 0).any():
         rows = np.flatnonzero(codes < 0)
         raise FitError(
-            f"the probe was not fitted to the label {values.tolist()[rows[0]]!r} in {numbered('row', rows)}. Fitted classes: "
-            f"{', '.join(map(repr, labels.tolist()))}."
+            f"the probe was not fitted to the label {values.tolist()[rows[0]]!r} in {numbered('row', rows)}. Fitted "
+            f"classes: {listed(map(repr, labels.tolist()), 10)}."
         )
     return codes
 

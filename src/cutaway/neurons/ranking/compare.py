@@ -6,9 +6,9 @@ NeurIPS 2023.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,9 @@ from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
 from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.neurons.labels.labels import EncodedLabels, encode
-from cutaway.neurons.ranking.rank import Scorer, rank
+from cutaway.neurons.ranking.combine import Overall
+from cutaway.neurons.ranking.method_options import MethodOptions
+from cutaway.neurons.ranking.rank import Compat, Scorer, rank_with
 from cutaway.results.comparison import Comparison, Stability
 from cutaway.results.ranking import Ranking, ranked
 
@@ -98,15 +100,80 @@ def stability(
     n: int = 50,
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
     share: float = 0.8,
-    **options: Any,
+    units: Any = None,
+    compat: Compat = "",
+    options: Mapping[str, Any] | None = None,
+    absolute: bool | None = None,
+    floor: float | None = None,
+    overall: Overall | None = None,
+    threshold: float | None = None,
+    standardize: bool | None = None,
+    l1: float | None = None,
+    l2: float | None = None,
+    task: Literal["auto", "classification", "regression"] | None = None,
+    solver: Literal["auto", "full", "minibatch"] | None = None,
+    max_iter: int | None = None,
+    tol: float | None = None,
+    n_units: int | None = None,
+    n_permutations: int | None = None,
+    validation: float | None = None,
+    device: Any = None,
+    model: Any = None,
+    data: Any = None,
+    target: Any = None,
+    attribution: str | None = None,
+    steps: int | None = None,
+    baseline: Any = None,
+    along: str | None = None,
+    signed: bool | None = None,
+    batch_size: int | None = None,
+    call: Callable[[Any, Any], Any] | None = None,
+    unit_dim: int | Sequence[int] | None = None,
+    samples: int | None = None,
+    tokenizer: Any = None,
 ) -> Stability:
     """How stable the top units of a method are: rank once per seed, each time on a random part of the rows.
 
     Args:
+        acts: `Activations`, or rows × units as an array or tensor.
+        labels: one per row: classes, several labels, or numbers.
+        method: the name of a method, or a function of (rows × units, labels) that returns one score per unit.
         n: how many top units to compare.
+        seeds: one ranking per seed; at least two different seeds.
         share: fraction of the rows that each seed draws, stratified by class. With 1, every seed uses all rows, and
-            only randomized methods can differ.
-        options: options of `rank`.
+            only randomized methods can differ. For the `share` of method="iou", use options={"share": …}.
+        units: rank only these units: indices, a mask or names.
+        compat: "neurox" for NeuroX's numbers, where ours differ by design.
+        options: keyword arguments of your own function; or options of the method as a mapping.
+        absolute: average_precision, iou: if False, units that fall with the label rank last. Default: True.
+        floor: average_precision: treat values of a smaller magnitude as 0. Default: 0.
+        overall: average_precision, iou, mean_select, selectivity: how to combine several labels, "mean" or "max".
+            Default: "mean".
+        threshold: iou: a unit is active above this value instead.
+        standardize: linear, probeless: whether to scale units by their standard deviation. Default: True.
+        l1: linear: weight of the l1 penalty. Default: 0.001.
+        l2: linear: weight of the l2 penalty. Default: 0.001.
+        task: linear: "classification" or "regression". Default: what the labels are.
+        solver: linear: "full" or "minibatch". Default: "full" up to 1 GiB.
+        max_iter: linear: maximum number of iterations or epochs. Default: 500 or 20.
+        tol: linear: tolerance of the solver. Default: 0.00001.
+        n_units: gaussian: how many units to select. Default: 10.
+        n_permutations: gaussian: number of label shuffles for the null. Default: 20.
+        validation: gaussian, linear: fraction of the rows to hold out. Default: 0.2 for gaussian, 0 for linear.
+        device: gaussian, linear: compute device. Default: that of the tensor, or the CPU.
+        model: gradient: the model that the activations come from.
+        data: gradient: the inputs of the items of the activations, in the same order.
+        target: gradient: what to attribute, as for `attribute`, like all options below.
+        attribution: gradient: the `method` of `attribute`. Default: "gradient_x_activation".
+        steps: gradient: number of points on the path. Default: 50.
+        baseline: gradient: start of the path. Default: "zero".
+        along: gradient: the site whose value moves along the path of conductance.
+        signed: gradient: sum signed attributions. Default: False.
+        batch_size: gradient: samples per batch; linear: rows per batch.
+        call: gradient: how to call the model with a batch.
+        unit_dim: gradient: the unit dimension of all sites.
+        samples: gradient: the sample dimension of the data.
+        tokenizer: gradient: tokenizer, if the data is text.
     """
     if not 0 < share <= 1 or len(set(seeds)) < 2:
         raise InputError(
@@ -114,11 +181,44 @@ def stability(
         )
     matrix = as_matrix(acts)
     encoded = encode(labels, matrix.n_rows)
+    flat = MethodOptions(
+        absolute=absolute,
+        floor=floor,
+        overall=overall,
+        threshold=threshold,
+        standardize=standardize,
+        l1=l1,
+        l2=l2,
+        task=task,
+        solver=solver,
+        max_iter=max_iter,
+        tol=tol,
+        n_units=n_units,
+        n_permutations=n_permutations,
+        validation=validation,
+        device=device,
+        model=model,
+        data=data,
+        target=target,
+        attribution=attribution,
+        steps=steps,
+        baseline=baseline,
+        along=along,
+        signed=signed,
+        batch_size=batch_size,
+        call=call,
+        unit_dim=unit_dim,
+        samples=samples,
+        tokenizer=tokenizer,
+    )
     rankings = []
     for seed in seeds:
         rows = sample_rows(encoded, share, seed)
         part = matrix if share == 1 else select_rows(matrix, rows)
-        rankings.append(rank(part, _select_labels(encoded, rows), method, seed=seed, **options))
+        part_labels = _select_labels(encoded, rows)
+        rankings.append(
+            rank_with(part, part_labels, method, units=units, compat=compat, seed=seed, flat=flat, options=options)
+        )
     best = np.zeros((len(rankings), matrix.n_units))
     for row, each in enumerate(rankings):
         best[row, each.order[:n]] = 1

@@ -49,12 +49,19 @@ def units_text(
     return ColoredText([acts.names[index] for index in indices], texts, title=title)
 
 
-def units_page(acts: Activations, units: int | str | Iterable[int | str], **how: Any) -> Page:
-    """Page with the sentences of `units_text`, which takes the options in `how`."""
-    text = units_text(acts, units, **how)
-    n = plural(len(text.texts), "sentence")
+def units_page(
+    acts: Activations,
+    units: int | str | Iterable[int | str],
+    items: Sequence[int] | None = None,
+    *,
+    n: int = 12,
+    scale: Scale = "std",
+) -> Page:
+    """Page with sentences colored by units; takes the arguments of `units_text`."""
+    text = units_text(acts, units, items, n=n, scale=scale)
+    n_shown = plural(len(text.texts), "sentence")
     title, sections = f"Text colored by {', '.join(text.channels)}", [Section("Sentences", plates=[text])]
-    return Page(title, f"{n} of {acts.n_items:,}.", sections, topic="neurons")
+    return Page(title, f"{n_shown} of {acts.n_items:,}.", sections, topic="neurons")
 
 
 def contexts_text(contexts: TopContexts, acts: Activations | None = None, *, title: str = "") -> ColoredText:
