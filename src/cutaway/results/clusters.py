@@ -41,6 +41,10 @@ class Clusters(Result):
         """The number of clusters."""
         return len(self.independent)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(clusters)`: the cluster index of each unit."""
+        return np.array(self.labels, dtype=dtype, copy=copy)
+
     @property
     def n_units(self) -> int:
         return len(self.labels)

@@ -33,6 +33,10 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(estimates)`: the values, without their intervals."""
+        return np.array(self.value, dtype=dtype)
+
     def __contains__(self, value: float) -> bool:
         """Whether the interval covers the value."""
         return self.low <= value <= self.high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.dataframes import to_dataframe
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.results.result import Result
 
@@ -74,12 +75,18 @@ class Ranking(Result):
         array([1, 2])
         >>> ranked("mine", [0.1, 0.9, 0.5], names=["h#0", "h#1", "h#2"]).top(2)
         ['h#1', 'h#2']
+
+        If fewer units were ranked, you get all of them, with a warning.
         """
-        return self._named(self.order[: _count(n)])
+        return self._named(self.order[: self._available(n, "top")])
 
     def bottom(self, n: int) -> Any:
         """The bottom n units, worst first; dead units come first."""
-        return self._named(self.order[::-1][: _count(n)])
+        return self._named(self.order[::-1][: self._available(n, "bottom")])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(ranking)`: the scores, (unit,)."""
+        return np.array(self.scores, dtype=dtype, copy=copy)
 
     def name_of(self, unit: int) -> str:
         """The site of a unit, or its index as `#17` if units have no names."""
@@ -120,6 +127,16 @@ class Ranking(Result):
         ]
         rest = len(self) - len(units)
         return "\n".join([", ".join(parts), *lines, *([f"  and {rest:,} more"] if rest else [])])
+
+    def _available(self, n: int, verb: str) -> int:
+        if _count(n) > len(self):
+            left_out = f" of {self.n_units:,}" if len(self) < self.n_units else ""
+            warnings.warn(
+                f"cutaway: {verb}({n}) returns {len(self):,} units: {self.method} ranked {len(self):,}{left_out}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return n
 
     def _named(self, units: NDArray[np.int64]) -> Any:
         if self.names is None:
@@ -182,6 +199,8 @@ def _indices(given: Any) -> NDArray[np.int64]:
 
 
 def _count(n: int) -> int:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise InputTypeError(f"n={n!r}: must be a whole number.")
     if n < 0:
         raise InputError(f"n={n}: must be 0 or more.")
-    return n
+    return int(n)

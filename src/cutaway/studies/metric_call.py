@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cutaway.capture.model.rng_state import preserve_rng
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.studies.fingerprints import State, state_fingerprints
 
 Metric = NDArray[np.float64]
@@ -20,6 +20,12 @@ def call_metric(function: Callable[[], Any]) -> Any:
     """Call a function and restore the RNG state afterwards."""
     with preserve_rng():
         return function()
+
+
+def check_model(model: Any, call: str) -> None:
+    """Raise if the first argument of a study is not a model."""
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"got a {type(model).__name__} as model: pass a torch.nn.Module first, {call}.")
 
 
 def to_metric(value: Any, where: str, like: Metric | None = None) -> Metric:

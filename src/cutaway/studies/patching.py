@@ -18,7 +18,7 @@ from cutaway.core.progress import progress
 from cutaway.results.patching import Patching
 from cutaway.studies.fingerprints import combined_fingerprint, state_fingerprints
 from cutaway.studies.journal import Journal, StudyHeader
-from cutaway.studies.metric_call import call_metric, check_unchanged, to_metric
+from cutaway.studies.metric_call import call_metric, check_model, check_unchanged, to_metric
 from cutaway.studies.reached_sites import ReachedSite, reach_sites
 
 Positions = Literal["each"] | Sequence[int] | None
@@ -68,9 +68,11 @@ def patch(
             inputs must then have the same length.
         path: a folder or `.jsonl` file that stores finished rows. Repeat the call to resume after an interruption.
     """
+    check_model(model, "patch(model, metric, clean=…, corrupted=…, at=…)")
     for name, function in (("metric", metric), ("clean", clean), ("corrupted", corrupted)):
         if not callable(function):
-            raise InputTypeError(f"{name}={type(function).__name__}: pass a function, such as clean=lambda: model(x).")
+            example = "lambda output: output[0, 1].item()" if name == "metric" else f"{name}=lambda: model(x)"
+            raise InputTypeError(f"{name} is a {type(function).__name__}: pass a function, such as {example}.")
     before, state = state_fingerprints(model), ModelState(getattr(model, "_orig_mod", model))
     with state.undo_changes():
         returned, sites = reach_sites(

@@ -18,7 +18,7 @@ from torch import nn
 
 from cutaway.capture.interventions.targets import only_by_pattern, units_by_site
 from cutaway.capture.units.live_units import UnitDim
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, plural
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
@@ -97,6 +97,10 @@ def attribute(
         samples: the sample dimension of the data, if the graph of the model does not determine it.
         tokenizer: tokenizer, if the data is a list of texts or of lists of words.
     """
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(
+            f"attribute() got a {type(model).__name__} as model: pass a torch.nn.Module, then the data."
+        )
     plan = _plan(
         method,
         target,
@@ -225,8 +229,8 @@ class _Sums:
         for site, chosen in units.items():
             every = range(len(self._sums[site]))
             some = every if chosen is None else chosen
-            if some and max(some) not in every:
-                raise InputError(f"no unit '{site}#{max(some)}': {site!r} has {len(every):,} units, counted from 0.")
+            for unit in some:
+                self.layouts[site].check_unit(unit, site)
             mean = self._sums[site][list(some)] / self.n
             scores.append(np.abs(mean) if self.is_signed else self._sizes[site][list(some)] / self.n)
             signs.append(np.sign(mean))

@@ -285,9 +285,15 @@ class _Run:
             return self._predicted
         if isinstance(target, (int, np.integer)):
             return torch.full((n,), int(target), device=logits.device)
-        every = torch.as_tensor(np.asarray(target)).reshape(-1)  # type: ignore[arg-type]
-        if every.is_floating_point() or len(every) < self.first + n:
-            raise InputError(f"target has {len(every)} values of {every.dtype}: pass one integer class per sample.")
+        classes = np.asarray(target).reshape(-1)
+        if classes.dtype.kind not in "iu":
+            raise InputTypeError(
+                f"target={target!r}: pass an integer class, one integer class per sample, or a function of "
+                "(output, batch)."
+            )
+        if len(classes) < self.first + n:
+            raise InputError(f"target has {plural(len(classes), 'value')}: pass one integer class per sample.")
+        every = torch.as_tensor(classes)
         return every[self.first : self.first + n].long().to(logits.device)
 
     def _run_baseline(self, end: _RunValues, sites: Sequence[str] | None = None) -> _RunValues:

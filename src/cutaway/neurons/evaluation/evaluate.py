@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.evaluation.evaluator import EvaluationSettings, Evaluator
 from cutaway.neurons.evaluation.metrics import MetricFn, check_metric
 from cutaway.neurons.evaluation.ranker import Ranker, make_ranker
 from cutaway.neurons.evaluation.splits import By, groups_of, words_of
-from cutaway.neurons.labels.labels import EncodedLabels, encode
+from cutaway.neurons.labels.labels import matrix_and_labels
 from cutaway.results.evaluation import Evaluation, Layers
 
 _COUNTS = (1, 2, 5, 10, 20, 50)
@@ -103,8 +103,14 @@ def evaluate_with(
     settings: EvaluationSettings,
 ) -> Evaluation:
     """`evaluate`, with its settings as one object."""
-    matrix = as_matrix(acts)
-    encoded = _labels(labels, matrix.n_rows)
+    if hasattr(what, "shape") or hasattr(what, "blocks"):
+        raise InputTypeError(
+            f"evaluate() got {type(what).__name__} first: pass what to evaluate, then the activations and the labels, "
+            "evaluate('probeless', acts, labels)."
+        )
+    matrix, encoded = matrix_and_labels(acts, labels)
+    if encoded.kind == "multilabel":
+        raise InputError("rows have several labels: evaluate one label at a time, [label in each for each in labels].")
     metric = check_metric(metric or ("pearson" if encoded.kind == "numbers" else "accuracy"), encoded)
     ranker = make_ranker(what, encoded, matrix.n_units, probe=settings.probe, options=dict(options or {}))
     counts = _counts(n, matrix.n_units, ranker)
@@ -183,13 +189,6 @@ def layers_with(acts: Any, labels: Any, *, metric: str | MetricFn, settings: Eva
         for site in acts.sites
     ]
     return Layers(tuple(acts.sites), tuple(evaluations))
-
-
-def _labels(labels: Any, n_rows: int) -> EncodedLabels:
-    encoded = encode(labels, n_rows)
-    if encoded.kind == "multilabel":
-        raise InputError("rows have several labels: evaluate one label at a time, [label in each for each in labels].")
-    return encoded
 
 
 def _counts(n: int | Sequence[int] | None, n_units: int, ranker: Ranker) -> tuple[int, ...]:

@@ -94,8 +94,8 @@ def splits_of(encoded: EncodedLabels, groups: Ints, n_folds: int, seed: int, tes
         if not 0 < share <= 0.5:
             raise InputError(f"test={test!r}: must be a fraction of the rows in (0, 0.5], or a mask of rows.")
         n_folds = max(2, round(1 / share))
-    if n_folds < 2:
-        raise InputError(f"folds={n_folds!r}: must be 2 or more; use test=0.2 for a single split.")
+    if not isinstance(n_folds, (int, np.integer)) or n_folds < 2:
+        raise InputError(f"folds={n_folds!r}: must be a whole number of 2 or more; use test=0.2 for a single split.")
     n_groups = int(groups.max()) + 1
     if n_groups < n_folds:
         raise InputError(

@@ -27,9 +27,12 @@ def clusters(acts: Any, threshold: float = 0.5, *, absolute: bool = True) -> Clu
     array([0, 1, 2, 0])
 
     Args:
+        acts: `Activations`, or rows × units as an array or tensor.
         threshold: the distance up to which clusters are merged.
         absolute: if False, use `1 - r`, so that anticorrelated units are far apart.
     """
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 <= threshold <= 2:
+        raise InputError(f"threshold={threshold!r}: must be a distance between 0 and 2, where 1 is uncorrelated.")
     matrix = as_matrix(acts)
     if matrix.n_rows < 2:
         raise InputError(f"got {plural(matrix.n_rows, 'row')}: a correlation needs at least 2 rows.")

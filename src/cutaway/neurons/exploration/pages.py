@@ -23,6 +23,7 @@ def page(
     """The page of one unit: `cutaway.show` displays it, `print` prints it, `.to_html(path)` writes it.
 
     Args:
+        acts: the result of `cutaway.collect`, or `Activations.of(x, words=…)`.
         unit: index, or name such as `encoder.layer.3#17`.
         labels: one per row, for one histogram per label; default: one histogram of all rows.
         rankings: rankings to show the unit's rank in; a mapping names them.
@@ -55,6 +56,7 @@ def colored(
     """The page with sentences colored by one or several units.
 
     Args:
+        acts: the result of `cutaway.collect`, or `Activations.of(x, words=…)`.
         units: indices or names.
         items: indices of the sentences; default: the `n` sentences with the strongest activation of any unit.
         n: the number of sentences if `items` is not given.

@@ -13,7 +13,7 @@ import numpy as np
 
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import hint
-from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.core.matrices import Matrix
 from cutaway.core.progress import progress
 from cutaway.neurons.evaluation.evaluate import evaluate_with, layers_with
 from cutaway.neurons.evaluation.evaluator import EvaluationSettings
@@ -22,7 +22,7 @@ from cutaway.neurons.evaluation.splits import By, groups_of, words_of
 from cutaway.neurons.exploration.clustering import clusters
 from cutaway.neurons.exploration.report_notes import call_text, report_notes, versions
 from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
-from cutaway.neurons.labels.labels import EncodedLabels, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode, matrix_and_labels
 from cutaway.neurons.ranking.class_statistics import dead_units, moments
 from cutaway.neurons.ranking.compare import compare, vote
 from cutaway.neurons.ranking.rank import Scorer, rank
@@ -113,8 +113,7 @@ def report(
             f"got {given_name}= without {missing}=: ablation needs both. metric= is a function that runs the model and "
             "returns a number; the metric of the probes is score=."
         )
-    matrix = as_matrix(acts)
-    encoded = encode(labels, matrix.n_rows)
+    matrix, encoded = matrix_and_labels(acts, labels)
     settings = EvaluationSettings(
         by=by,
         groups=groups,

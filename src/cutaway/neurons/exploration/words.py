@@ -26,6 +26,7 @@ def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, co
     The score is negative if the unit falls at the word. A dead unit has no words.
 
     Args:
+        acts: the result of `cutaway.collect`, or `Activations.of(x, words=…)`.
         unit: index, or name such as `encoder.layer.3#17`.
         n: the number of words.
         min_count: minimum number of occurrences; without it, words that occur once would dominate.
@@ -62,6 +63,7 @@ def top_contexts(
     Repeated sentences appear once.
 
     Args:
+        acts: the result of `cutaway.collect`, or `Activations.of(x, words=…)`.
         unit: index, or name such as `encoder.layer.3#17`.
         n: the number of rows.
         width: how many words to show before and after.
@@ -103,7 +105,14 @@ def top_contexts(
 
 
 def histograms(acts: Any, unit: int | str, labels: Any = None, *, bins: int = 40) -> Histograms:
-    """Histograms of the values of a unit, one per label with shared bins; without labels, one for all rows."""
+    """Histograms of the values of a unit, one per label with shared bins; without labels, one for all rows.
+
+    Args:
+        acts: `Activations`, or rows × units as an array or tensor.
+        unit: index, or name such as `encoder.layer.3#17`.
+        labels: one class per row.
+        bins: the number of bins.
+    """
     matrix = as_matrix(acts)
     index = unit_of(unit, matrix)
     values = matrix.columns([index])[:, 0].astype(np.float64)

@@ -78,6 +78,7 @@ def balance(acts: Any, labels: Any, *, total: int | None = None, seed: int = 0) 
 
     Args:
         acts: activations, an array or a tensor.
+        labels: one class per row.
         total: keep the class proportions instead, with about this many rows; each class is rounded up.
         seed: seed of the random choice.
     """
@@ -119,6 +120,7 @@ def filter(
 
     Args:
         acts: activations, an array or a tensor.
+        labels: one per row; None for rows without a label.
         at_least: drop classes with fewer rows.
         keep: keep only rows whose word matches this rule, as in `annotate`.
         classes: keep only rows with these labels.

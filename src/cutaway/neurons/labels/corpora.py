@@ -45,6 +45,7 @@ def read_conll(path: Path, *, label: int = -1, word: int = 0, separator: str | N
     """Read a file with one word per line, columns separated by tabs or spaces, and empty lines between sentences.
 
     Args:
+        path: the file to read.
         label: the column of the labels, counted from 0; negative numbers count from the end.
         word: the column of the words.
         separator: the column separator; default: a tab if the line has one, else whitespace.
@@ -65,6 +66,7 @@ def read_conllu(path: Path, *, label: str = "upos") -> Corpus:
     """Read a CoNLL-U treebank. Multiword tokens (`3-4`) and empty nodes (`3.1`) are skipped; their parts are kept.
 
     Args:
+        path: the file to read.
         label: a column name (`upos`, `xpos`, `lemma`, `deprel`, …) or a feature such as `feats.Number`. Words without
             the feature get the label None.
     """
@@ -101,6 +103,7 @@ def read_tsv(
     """Read a table with one labeled sentence per line.
 
     Args:
+        path: the file to read.
         text: the column of the text, or two columns of a pair; by index or by name in the header.
         label: the column of the label, by index or name. If you use names, the first line is the header.
         numbers: whether the labels are real numbers.
@@ -152,6 +155,7 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
     """Read two columns of a Hugging Face dataset. Class ids become class names.
 
     Args:
+        dataset: a dataset of the `datasets` library, or a mapping from column to values.
         text: the column of the words (lists) or of the text, or two columns of a pair.
         label: the column of the labels, per word or per sentence.
     """

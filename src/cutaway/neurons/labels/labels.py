@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import listed, numbered
+from cutaway.core.matrices import Matrix, as_matrix
 
 Kind = Literal["classes", "multilabel", "numbers"]
 _MOST_NAMED: Final = 5
@@ -63,6 +64,30 @@ def encode(
     if kind == "numbers":
         return _numbers(values)
     return _multilabel(values, rare) if kind == "multilabel" else _classes(values, rare)
+
+
+def matrix_and_labels(acts: Any, labels: Any) -> tuple[Matrix, EncodedLabels]:
+    """Activations and labels, ready for a method; says so if they were swapped."""
+    if _is_column(acts) and _is_table(labels):
+        raise InputError(
+            "activations and labels are swapped: pass the activations (rows × units) first, then one label per row."
+        )
+    matrix = as_matrix(acts)
+    return matrix, encode(labels, matrix.n_rows)
+
+
+def _is_column(given: Any) -> bool:
+    """Whether this is one value per row, as labels are."""
+    if isinstance(given, (list, tuple)):
+        return not given or not isinstance(given[0], (list, tuple, np.ndarray))
+    return getattr(given, "ndim", 0) == 1
+
+
+def _is_table(given: Any) -> bool:
+    """Whether this is rows × units of floats, as activations are."""
+    if hasattr(given, "blocks") and hasattr(given, "columns"):
+        return True
+    return getattr(given, "ndim", 0) == 2 and "float" in str(getattr(given, "dtype", ""))
 
 
 def sorted_labels(labels: Iterable[Hashable]) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ NeurIPS 2023.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -13,31 +14,47 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import plural
-from cutaway.core.matrices import Matrix, as_matrix
-from cutaway.neurons.labels.labels import EncodedLabels, encode
+from cutaway.core.matrices import Matrix
+from cutaway.neurons.labels.labels import EncodedLabels, matrix_and_labels
 from cutaway.neurons.ranking.combine import Overall
 from cutaway.neurons.ranking.method_options import MethodOptions
 from cutaway.neurons.ranking.rank import Compat, Scorer, rank_with
 from cutaway.results.comparison import Comparison, Stability
 from cutaway.results.ranking import Ranking, ranked
 
+Rankings = Iterable[Ranking] | Mapping[str, Ranking]
 _DEPTH = 100
 """How many units of each ranking get votes; the value of the paper."""
 
 
-def average_overlap(ranking: Ranking, baselines: Iterable[Ranking], n: int = 50) -> float:
-    """Mean Jaccard index `|A ∩ B| / |A ∪ B|` of the top n units of a ranking and of each baseline."""
+def average_overlap(ranking: Ranking, baselines: Rankings, n: int = 50) -> float:
+    """Mean Jaccard index `|A ∩ B| / |A ∪ B|` of the top n units of a ranking and of each baseline.
+
+    Args:
+        ranking: the ranking to compare.
+        baselines: the rankings to compare it with: a list, or a mapping by name.
+        n: how many top units of each to compare.
+    """
+    _warn_if_all([_check_ranking(ranking, "ranking")], n)
     return float(np.mean([jaccard(ranking, each, n) for each in _checked_rankings(baselines)]))
 
 
-def neuron_vote(ranking: Ranking, baselines: Iterable[Ranking], n: int = 50, *, depth: int = _DEPTH) -> float:
-    """Jaccard index of the top n units of a ranking and the top n units that the baselines vote for."""
+def neuron_vote(ranking: Ranking, baselines: Rankings, n: int = 50, *, depth: int = _DEPTH) -> float:
+    """Jaccard index of the top n units of a ranking and the top n units that the baselines vote for.
+
+    Args:
+        ranking: the ranking to compare.
+        baselines: the rankings that vote: a list, or a mapping by name.
+        n: how many top units of each to compare.
+        depth: how many units of each baseline get votes.
+    """
+    _warn_if_all([_check_ranking(ranking, "ranking")], n)
     return jaccard(ranking, vote(baselines, depth), n)
 
 
-def vote(rankings: Iterable[Ranking], depth: int = _DEPTH) -> Ranking:
+def vote(rankings: Rankings, depth: int = _DEPTH) -> Ranking:
     """Combine rankings by vote: each gives `depth` points to its best unit, one less to the next, and so on.
 
     >>> a, b = ranked("a", [3, 2, 1, 0]), ranked("b", [1, 3, 2, 0])
@@ -45,6 +62,7 @@ def vote(rankings: Iterable[Ranking], depth: int = _DEPTH) -> Ranking:
     array([1, 0, 2])
 
     Args:
+        rankings: a list of rankings of the same units, or a mapping by name.
         depth: how many units of each ranking get votes. A shorter ranking gives as many points as it has units.
     """
     checked = _checked_rankings(rankings)
@@ -65,7 +83,7 @@ def jaccard(first: Ranking, other: Ranking, n: int) -> float:
     return n_both / (len(top_first) + len(top_other) - n_both)
 
 
-def compare(rankings: Mapping[str, Ranking] | Sequence[Ranking], n: int = 50, *, depth: int = _DEPTH) -> Comparison:
+def compare(rankings: Rankings, n: int = 50, *, depth: int = _DEPTH) -> Comparison:
     """Compare each ranking with all others by the overlap of their top n units.
 
     Args:
@@ -73,21 +91,22 @@ def compare(rankings: Mapping[str, Ranking] | Sequence[Ranking], n: int = 50, *,
         n: how many top units of each to compare.
         depth: how many units of each ranking get votes.
     """
-    named = dict(rankings) if isinstance(rankings, Mapping) else _name_by_method(rankings)
-    if len(named) < 2:
-        raise InputError(f"got {plural(len(named), 'ranking')}: pass at least two.")
-    checked = _checked_rankings(named.values())
+    checked = _checked_rankings(rankings)
+    if len(checked) < 2:
+        raise InputError(f"got {plural(len(checked), 'ranking')}: pass at least two.")
+    names = list(rankings) if isinstance(rankings, Mapping) else _method_names(checked)
+    _warn_if_all(checked, n)
     overlap = np.array([[jaccard(first, other, n) for other in checked] for first in checked])
     others = [checked[:place] + checked[place + 1 :] for place in range(len(checked))]
     return Comparison(
-        methods=tuple(map(str, named)),
+        methods=tuple(map(str, names)),
         n=n,
         overlap=overlap,
         average_overlap=np.array(
-            [average_overlap(first, rest, n) for first, rest in zip(checked, others, strict=True)]
+            [np.mean([jaccard(first, each, n) for each in rest]) for first, rest in zip(checked, others, strict=True)]
         ),
         neuron_vote=np.array(
-            [neuron_vote(first, rest, n, depth=depth) for first, rest in zip(checked, others, strict=True)]
+            [jaccard(first, vote(rest, depth), n) for first, rest in zip(checked, others, strict=True)]
         ),
     )
 
@@ -98,7 +117,7 @@ def stability(
     method: str | Scorer = "probeless",
     *,
     n: int = 50,
-    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    seeds: Sequence[int] | int = (0, 1, 2, 3, 4),
     share: float = 0.8,
     units: Any = None,
     compat: Compat = "",
@@ -139,7 +158,7 @@ def stability(
         labels: one per row: classes, several labels, or numbers.
         method: the name of a method, or a function of (rows × units, labels) that returns one score per unit.
         n: how many top units to compare.
-        seeds: one ranking per seed; at least two different seeds.
+        seeds: one ranking per seed, or the number of seeds; at least two.
         share: fraction of the rows that each seed draws, stratified by class. With 1, every seed uses all rows, and
             only randomized methods can differ. For the `share` of method="iou", use options={"share": …}.
         units: rank only these units: indices, a mask or names.
@@ -175,12 +194,12 @@ def stability(
         samples: gradient: the sample dimension of the data.
         tokenizer: gradient: tokenizer, if the data is text.
     """
+    seeds = range(seeds) if isinstance(seeds, int) else seeds
     if not 0 < share <= 1 or len(set(seeds)) < 2:
         raise InputError(
             f"share={share!r}, seeds={tuple(seeds)!r}: share must be in (0, 1], with at least two different seeds."
         )
-    matrix = as_matrix(acts)
-    encoded = encode(labels, matrix.n_rows)
+    matrix, encoded = matrix_and_labels(acts, labels)
     flat = MethodOptions(
         absolute=absolute,
         floor=floor,
@@ -219,6 +238,7 @@ def stability(
         rankings.append(
             rank_with(part, part_labels, method, units=units, compat=compat, seed=seed, flat=flat, options=options)
         )
+    _warn_if_all(rankings, n)
     best = np.zeros((len(rankings), matrix.n_units))
     for row, each in enumerate(rankings):
         best[row, each.order[:n]] = 1
@@ -257,12 +277,36 @@ def _select_labels(encoded: EncodedLabels, rows: NDArray[np.int64]) -> EncodedLa
     return replace(encoded, codes=codes, counts=codes.sum(axis=0))
 
 
-def _checked_rankings(rankings: Iterable[Ranking]) -> list[Ranking]:
-    checked = list(rankings)
+def _checked_rankings(rankings: Any) -> list[Ranking]:
+    """Several rankings as a list; raises if there are none, or if one is something else."""
+    if isinstance(rankings, Ranking):
+        raise InputTypeError("got a single Ranking where several are compared: pass a list, such as [ranking].")
+    if not isinstance(rankings, Iterable) or isinstance(rankings, str):
+        raise InputTypeError(f"got {type(rankings).__name__} instead of rankings: pass a list of rankings.")
+    named = rankings.items() if isinstance(rankings, Mapping) else enumerate(rankings)
+    checked = [_check_ranking(each, f"ranking {name!r}") for name, each in named]
     if not checked:
-        raise InputError("got no ranking to compare with.")
+        raise InputError("got no ranking to compare with: pass at least one.")
     _check_same_units(checked)
     return checked
+
+
+def _check_ranking(given: Any, what: str) -> Ranking:
+    if not isinstance(given, Ranking):
+        text = repr(given) if isinstance(given, str) else f"a {type(given).__name__}"
+        raise InputTypeError(f"{what} is {text}: pass the result of neurons.rank(acts, labels, method).")
+    return given
+
+
+def _warn_if_all(rankings: Sequence[Ranking], n: int) -> None:
+    """Warn if the top n units are all units: any two orders of the same units overlap fully."""
+    n_units = min(each.n_units for each in rankings)
+    if n >= n_units:
+        warnings.warn(
+            f"cutaway: the top {n:,} are all {plural(n_units, 'unit')}, so every overlap is 1: pass a smaller n=.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _check_same_units(rankings: Sequence[Ranking]) -> None:
@@ -273,10 +317,9 @@ def _check_same_units(rankings: Sequence[Ranking]) -> None:
         )
 
 
-def _name_by_method(rankings: Sequence[Ranking]) -> dict[str, Ranking]:
-    named: dict[str, Ranking] = {}
-    for each in rankings:
-        if each.method in named:
-            raise InputError(f"got two rankings by {each.method!r}: name them, compare({{'first': …, 'second': …}}).")
-        named[each.method] = each
-    return named
+def _method_names(rankings: Sequence[Ranking]) -> list[str]:
+    names = [each.method for each in rankings]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"got two rankings by {name!r}: name them, compare({{'first': …, 'second': …}}).")
+    return names

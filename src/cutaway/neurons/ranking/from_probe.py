@@ -50,10 +50,8 @@ def _rank_by_probe(method: str, matrix: Matrix, encoded: EncodedLabels, options:
 
 
 def _rank_each_label(make_probe: Any, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
-    each = [
-        make_probe(**options).fit(matrix, encoded.codes[:, i].astype(np.int64)) for i in range(len(encoded.classes))
-    ]
-    rankings = [probe.ranking_ for probe in each]
+    columns = (encoded.codes[:, label].astype(np.int64) for label in range(len(encoded.classes)))
+    rankings = [make_probe(**options).fit(matrix, column).ranking_ for column in columns]
     return combine_labels(
         rankings[0].method,
         matrix,

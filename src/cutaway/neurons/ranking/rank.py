@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, listed
-from cutaway.core.matrices import Matrix, as_matrix
-from cutaway.neurons.labels.labels import encode
+from cutaway.core.matrices import Matrix
+from cutaway.neurons.labels.labels import matrix_and_labels
 from cutaway.neurons.ranking.class_statistics import moments
 from cutaway.neurons.ranking.combine import Overall
 from cutaway.neurons.ranking.from_probe import estimator
@@ -189,8 +189,7 @@ def rank_with(
         flat: options passed as keywords.
         options: options passed as a mapping.
     """
-    matrix = as_matrix(acts)
-    encoded = encode(labels, matrix.n_rows)
+    matrix, encoded = matrix_and_labels(acts, labels)
     chosen = None if units is None else unit_indices(units, matrix)
     part = matrix if chosen is None else matrix.select_units(chosen)
     if callable(method):

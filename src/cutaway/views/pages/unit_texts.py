@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import plural
 from cutaway.results.words import Context, TopContexts
 from cutaway.store.activations.activations import Activations
@@ -40,6 +40,11 @@ def units_text(
         items: indices of the sentences; default: the `n` sentences with the strongest activation of any unit.
         n: the number of sentences if `items` is not given.
     """
+    if not isinstance(acts, Activations):
+        raise InputTypeError(
+            f"got a {type(acts).__name__}, which has no sentences: pass the result of cutaway.collect, or "
+            "Activations.of(x, words=…)."
+        )
     indices = unit_numbers(units, acts.names)
     values = _scale_values(acts.columns(indices), scale)  # (row, unit)
     rows_of = _strongest(acts, values, n) if items is None else [_rows(acts, item) for item in items]

@@ -248,10 +248,10 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise FitError(f"{name}={getattr(self, name)!r}: use one of {choices}.")
         for name in ("l1", "l2", "tol"):
             if not getattr(self, name) >= 0:
-                raise FitError(f"{name}={getattr(self, name)!r}: 0 is the least.")
+                raise FitError(f"{name}={getattr(self, name)!r}: must be 0 or more.")
         for name in ("max_iter", "batch_size"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise FitError(f"{name}={getattr(self, name)!r}: 1 is the least.")
+                raise FitError(f"{name}={getattr(self, name)!r}: must be 1 or more.")
 
     def _read_labels(self, values: NDArray[Any], task: str) -> tuple[Kind, int, Ints | None]:
         if task == "regression":
