@@ -324,7 +324,7 @@ def test_text_without_a_tokenizer_is_said() -> None:
         ({"at": []}, "pass a site"),
         ({"data": "text"}, "pass a tensor of samples"),
         ({"data": []}, "is empty"),
-        ({"method": "gradient"}, "Did you mean 'gradient_x_activation'"),
+        ({"method": "integrated_gradient"}, "Did you mean 'integrated_gradients'"),
     ],
 )
 def test_what_cannot_be_meant_is_said(options: dict[str, Any], message: str) -> None:
