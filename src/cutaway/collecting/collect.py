@@ -278,12 +278,14 @@ def _max_tokens(job: _Job) -> int | None:
             longest -= module.padding_idx + 1
             break
     limits = [getattr(job.tokenizer, "model_max_length", None), longest]
+    # transformers writes 1e30 as model_max_length where there is no limit.
     valid = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 1 << 24]
     return min(valid) if valid else None
 
 
 def _peek(data: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
     """The first items, and an iterable over all of them."""
+    # The data may be a generator, which can be read only once.
     items = iter(data)
     first_items = list(islice(items, _DIGEST_ITEMS))
     return first_items, chain(first_items, items)

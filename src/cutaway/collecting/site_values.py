@@ -41,6 +41,7 @@ class SiteValues:
     """
 
     def __init__(self, model: nn.Module, at: Any) -> None:
+        # torch.compile wraps a model; sites and hooks are those of the original.
         self.model: nn.Module = getattr(model, "_orig_mod", model)
         self.named = ModelIndex.of(self.model)
         asked = requested_sites(at, self.named)

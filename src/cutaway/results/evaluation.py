@@ -42,6 +42,7 @@ class Estimate:
         return self.low <= value <= self.high
 
     def __repr__(self) -> str:
+        # z turns -0.000 into 0.000 (PEP 682, Python 3.11).
         return f"{self.value:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
 
 

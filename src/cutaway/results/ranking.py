@@ -50,6 +50,7 @@ class Ranking(Result):
     """Options of the method and facts about its data, JSON-compatible."""
 
     def __post_init__(self) -> None:
+        # A frozen dataclass does not freeze its arrays.
         for array in (self.scores, self.order, self.signs, self.dead, self.tiers):
             if array is not None:
                 array.flags.writeable = False
@@ -190,6 +191,7 @@ def best_first(scores: NDArray[np.float64], units: NDArray[np.int64], is_dead: N
     last = np.where(is_dead[units], 2, np.isnan(values).astype(np.int64))
     key = np.where(np.isnan(values), 0.0, -values)
     key[is_dead[units]] = 0.0  # among themselves by index alone
+    # lexsort sorts by its last key first.
     order: NDArray[np.int64] = units[np.lexsort((units, key, last))]
     return order
 

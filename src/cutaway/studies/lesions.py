@@ -103,6 +103,7 @@ def lesion(
     sites, left_out = _with_known_units(every) if counts else (every, {})
     lesions = [lesion for reached in sites for lesion in _lesions_of(reached, each, n_heads, model)]
     stated = Part() if unit_dim is None else Part(unit_dim=unit_dim)
+    # By identity: ReachedSite compares by value and has no hash.
     changes = {id(reached): reached.mean() if keep == "means" else to for reached in sites}
     header = StudyHeader.of(
         "lesions",

@@ -105,6 +105,7 @@ def patch(
             with state.undo_changes():
                 with edit(model, reached.named(), _CleanValues(reached), **part):
                     returned = call_metric(corrupted)
+                # Outside the edit: a metric may run the model itself.
                 score = call_metric(lambda: metric(returned))
             journal.add(row, names[row], to_metric(score, f"with a patch at {names[row]!r}", clean_metric))
         both = np.array(journal.baseline).reshape(2, *clean_metric.shape)

@@ -90,8 +90,10 @@ def ablate(
     random = _draw_random(best, _others(ranking, best, acts, site_units), n_random, seed) if n_random else []
     scores = np.empty((len(sizes), len(baseline)))
     random_scores = np.empty((len(sizes), n_random, len(baseline)))
+    # Draw -1 stands for the top units themselves.
     jobs = [(i, draw) for i in range(len(sizes)) for draw in range(-1, n_random)]
     for i, draw in progress(jobs, len(jobs), "ablations"):
+        # Smaller sizes are prefixes of the same draw, as they are of the top units.
         chosen = (best if draw < 0 else random[draw])[: sizes[i]]
         at = site_units.by_site(chosen)
         measured = measure(f"without {sizes[i]:,} units", lambda at=at: edit(model, values.at(at)))  # type: ignore[misc]
@@ -164,6 +166,7 @@ class _Metrics:
 
     def __call__(self, where: str, around: Callable[[], AbstractContextManager[Any]]) -> NDArray[np.float64]:
         """Measure inside the context manager `around`, which is entered once per metric."""
+        # In-place writes raise a tensor's version: a training step is noticed without copies of the weights.
         before = self._versions()
         measured: dict[str, float] = {}
         for name, metric in self._metrics.items():
@@ -357,6 +360,7 @@ def _others(ranking: Any, best: Sequence[str], acts: Activations | None, site_un
     if isinstance(ranking, Ranking):
         dead = set(ranking.dead.tolist())
         living = [ranking.name_of(unit) for unit in ranking.order.tolist() if unit not in dead]
+        # Dead units carry no information: drawing them would make random units look harmless.
         return [*dict.fromkeys([*living, *best])]
     if acts is not None:
         return list(acts.at(list(site_units.by_site(best))).names)
@@ -370,7 +374,9 @@ def _draw_random(best: Sequence[str], others: Sequence[str], n_random: int, seed
         by_site.setdefault(name.rpartition("#")[0], []).append(name)
     draws = []
     for draw in range(n_random):
+        # One stream per draw: the first draws stay the same if n_random grows.
         generator = np.random.default_rng((seed, draw))
+        # Sites in a fixed order, so that each takes the same part of the random stream.
         left = {site: iter(generator.permutation(np.array(names))) for site, names in sorted(by_site.items())}
         draws.append([str(next(left[name.rpartition("#")[0]])) for name in best])
     return draws

@@ -115,6 +115,7 @@ def attribute(
     sums = _Sums({}, {}, signed)
     optional = {site for site in units if only_by_pattern(at, site)}
     left_out: Mapping[str, str] = {}
+    # The generator holds the model in eval mode, so an error here must close it at once.
     with closing(attribute_batches(model, _inputs(data, tokenizer), list(units), plan, optional=optional)) as batches:
         for attributions in batches:
             sums.add(attributions)

@@ -210,4 +210,5 @@ def _counts(n: int | Sequence[int] | None, n_units: int, ranker: Ranker) -> tupl
 def _in_memory(matrix: Matrix) -> Matrix:
     if matrix.n_rows * matrix.n_units * matrix.dtype.itemsize > _MEMORY_BYTES:
         return matrix
+    # array() has checked every value.
     return Matrix(matrix.array(), matrix.names, _is_checked=True)

@@ -128,6 +128,7 @@ class Evaluator:
             control = None if self.words is None else control_labels(self.encoded, self.words, seed=seed)
             splits = splits_of(self.encoded, self.groups, self.settings.folds, seed, self.settings.test)
             outcomes.append(trial.run(self.encoded, splits, seed, control))
+        # One set of resamples for all scores, so that differences between scores are paired.
         resampling = Resampling.draw(self.groups, self.settings.n_resamples, seeds[0])
         intervals = Intervals(self.settings.level, _widening_factor(splits))
         scores = _Scores(self.metric, self.encoded, resampling, outcomes, intervals)
@@ -177,6 +178,7 @@ class Evaluator:
     def _null(self, fits: FitCounts) -> Floats:
         """Scores at the first seed when everything is repeated with permuted labels."""
         seed = self.settings.seed_list()[0]
+        # The p-value is about the largest n, so the other sizes are not fitted again.
         trial = Trial(self.matrix, self.ranker, self.counts[-1:], self.groups, fits, is_brief=True)
         none = Resampling.draw(self.groups, 0, 0)
         key: Key = ("kept", self.counts[-1]) if self.counts else ("all",)
@@ -184,6 +186,7 @@ class Evaluator:
         for number in range(self.settings.n_permutations):
             # Permutations use their own random stream, independent of the splits.
             labels = permute_labels(self.encoded, self.groups, np.random.default_rng([seed, number, 1]))
+            # Splits are stratified by label, so permuted labels need their own.
             splits = splits_of(labels, self.groups, self.settings.folds, seed, self.settings.test)
             folds = trial.run(labels, splits, seed).folds[key]
             null.append(score_resamples(self.metric, folds, labels, none)[0])
@@ -304,6 +307,7 @@ def _with_stability(
     for order in orders:
         chosen[order] += 1
         points[order] += np.arange(len(order), 0, -1)
+    # lexsort sorts by its last key first.
     units = np.lexsort((np.arange(n_units), -points, -chosen))[: evaluation.n]
     pairs = list(combinations(orders, 2))[:_MOST_PAIRS]
     overlaps = (

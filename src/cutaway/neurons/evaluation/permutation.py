@@ -19,6 +19,7 @@ _MIN_BLOCK = 10
 """Minimum number of groups that exchange labels."""
 _MOST_DRAWS = 20
 """Attempts, if the permuted labels of few groups are all the same."""
+# With exponent 0 the prediction is the prior: 0 bits, never less.
 _POWERS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 """Candidate exponents for tempering."""
 
@@ -97,6 +98,7 @@ def held_out_bits(
     null = []
     for _ in range(n_shuffles):
         known, asked = random.permutation(codes[0]), random.permutation(codes[1])
+        # The same fraction as for the true labels, so that both are tempered alike.
         is_out = held_out(known, len(known), 0.25, seed)
         null_powers = tempering(train[~is_out], train[is_out], (known[~is_out], known[is_out]), sizes)
         null.append(bits_of(known, asked, null_powers).mean(axis=1))

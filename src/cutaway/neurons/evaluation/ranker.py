@@ -144,6 +144,7 @@ def fit_probe(probe: Any, values: Any, train_labels: TrainingLabels, fits: FitCo
     fresh = clone(probe)
     if is_part and "n_units" in fresh.get_params():
         fresh.set_params(n_units=values.shape[1])
+    # One note counts these; a warning per fit would flood the terminal.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fresh.fit(values, codes)

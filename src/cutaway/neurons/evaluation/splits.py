@@ -116,6 +116,7 @@ def assign_folds(strata: Ints, groups: Ints, n_folds: int, seed: int) -> Ints:
     """
     random = np.random.default_rng(seed)
     n_groups, n_strata = int(groups.max()) + 1, int(strata.max()) + 1
+    # Single rows can be dealt out class by class, which balances exactly and needs no search.
     if n_groups == len(groups):
         return _assign_rows(strata, n_folds, random)
     sums = np.zeros((n_groups, n_strata))
@@ -127,6 +128,7 @@ def assign_folds(strata: Ints, groups: Ints, n_folds: int, seed: int) -> Ints:
     shares_in_fold, n_rows, assigned = np.zeros((n_folds, n_strata)), np.zeros(n_folds), np.empty(n_groups, np.int64)
     for group in order.tolist():
         more = (sums[group] * (2 * shares_in_fold + sums[group])).sum(axis=1)  # increase of the sum of squares
+        # Rounded, so that equal folds tie in spite of rounding errors, and the smaller one wins.
         best = int(np.lexsort((n_rows, more.round(12)))[0])
         shares_in_fold[best] += sums[group]
         n_rows[best] += sizes[group]

@@ -87,6 +87,7 @@ class Trial:
                     f"all training rows of split {number} have the class {encoded.classes[train_labels.present[0]]!r}: "
                     "too few groups have other classes. Use fewer folds, or by='row' if rows are independent."
                 )
+            # Up to 1,009 splits per seed, no two (seed, split) pairs share a random stream.
             self._split(outcome, encoded, split, train_labels, seed * 1009 + number, control)
         return outcome
 
@@ -156,6 +157,7 @@ class Trial:
                 note((name, n), part.predict(z[:, :n]), of=labels)
 
     def _fit_all_units(self, train: Matrix, train_labels: TrainingLabels) -> FittedProbe:
+        # Our probes read blocks; other estimators need the whole array in memory.
         is_ours = type(self.ranker.probe).__module__.startswith("cutaway.")
         return fit_probe(self.ranker.probe, train if is_ours else train.array(), train_labels, self.fits, is_part=False)
 

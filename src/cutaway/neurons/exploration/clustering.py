@@ -55,6 +55,7 @@ def correlation(matrix: Matrix) -> tuple[Floats, NDArray[np.int64]]:
     shift, totals, products = np.zeros(n_units), np.zeros(n_units), np.zeros((n_units, n_units))
     for rows, block in matrix.blocks():
         values = block.astype(np.float64)  # (row, unit)
+        # Centered near the mean, because sums of squares of large values cancel.
         if rows.start == 0:
             shift = values.mean(axis=0)
         values -= shift
@@ -64,6 +65,7 @@ def correlation(matrix: Matrix) -> tuple[Floats, NDArray[np.int64]]:
     std = np.sqrt(np.maximum(np.diag(covariance), 0.0) / matrix.n_rows)
     dead = dead_units(std, shift + totals / matrix.n_rows, matrix.dtype)
     scale = np.where(std > 0, std, 1.0)
+    # Rounding can exceed 1, and a distance must not be negative.
     correlations = np.clip(covariance / (matrix.n_rows * np.outer(scale, scale)), -1, 1)
     correlations[dead, :] = correlations[:, dead] = 0.0
     np.fill_diagonal(correlations, 1.0)

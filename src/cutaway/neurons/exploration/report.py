@@ -386,6 +386,7 @@ class _ReportBuilder:
 
 
 def _is_all_dead(matrix: Matrix, encoded: EncodedLabels) -> bool:
+    # One living unit in the first block settles it without reading the rest.
     _, block = next(matrix.blocks())
     some = dead_units(block.std(axis=0, dtype=np.float64), block.mean(axis=0, dtype=np.float64), matrix.dtype)
     return len(some) == matrix.n_units and len(moments(matrix, encoded).dead) == matrix.n_units

@@ -146,9 +146,6 @@ def filter(
     return _select_rows(acts, labels, rows)
 
 
-# rules
-
-
 def _matcher(rule: Any, *, search: bool, context: bool) -> _Matcher:
     """Turn a rule into a function of a sentence and a word index."""
     if isinstance(rule, (str, re.Pattern)):
@@ -213,9 +210,6 @@ def _array(labels: list[Any]) -> NDArray[Any]:
     array = np.empty(len(labels), object)
     array[:] = labels
     return array
-
-
-# rows
 
 
 def _as_list(labels: Any, acts: Any, *, hashable: bool = True) -> list[Any]:

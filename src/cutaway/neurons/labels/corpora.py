@@ -179,11 +179,9 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
     return _corpus("the dataset", sentences, labels, "word" if is_words else "sentence")
 
 
-# parts of files
-
-
 def _paragraphs(path: Path) -> Iterator[list[tuple[int, str]]]:
     """Groups of numbered lines between empty lines."""
+    # utf-8-sig: the byte order mark of files from Windows would become part of the first word.
     found: list[tuple[int, str]] = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
@@ -199,6 +197,7 @@ def _paragraphs(path: Path) -> Iterator[list[tuple[int, str]]]:
 
 def _lines(path: Path) -> list[str]:
     with open(path, encoding="utf-8-sig") as file:
+        # Not splitlines(): it also breaks at form feeds and U+2028, which occur inside sentences.
         return file.read().removesuffix("\n").split("\n")
 
 
@@ -248,9 +247,6 @@ def _corpus(path: Path, sentences: Any, labels: Any, level: Literal["word", "sen
     if not sentences:
         raise InputError(f"{_name(path)} has no sentences.")
     return Corpus(tuple(sentences), tuple(labels), level)
-
-
-# parts of datasets
 
 
 def _class_names(features: Any, label: str) -> Any:

@@ -96,6 +96,7 @@ def sorted_labels(labels: Iterable[Hashable]) -> tuple[Any, ...]:
     >>> sorted_labels(["b", "a", "b"]), sorted_labels([2, "a", 10])
     (('a', 'b'), (2, 10, 'a'))
     """
+    # Sorted, because the order of a set of strings changes with the hash seed of the process.
     distinct = set(labels)
     try:
         return tuple(sorted(distinct))  # type: ignore[type-var]
@@ -111,9 +112,6 @@ def _sorted(labels: list[Any]) -> list[Any]:
         return sorted(labels)
     except TypeError:
         return sorted(labels, key=str)
-
-
-# what they are
 
 
 def _values(labels: Any) -> Any:
@@ -175,9 +173,6 @@ def _is_collection(value: Any) -> bool:
     return isinstance(value, (set, frozenset, list, tuple, np.ndarray))
 
 
-# what is wrong with them
-
-
 def _check_length(n: int, n_rows: int | None) -> None:
     if n_rows is not None and n != n_rows:
         raise InputError(
@@ -214,9 +209,6 @@ def _check_classes(classes: Sequence[Any], counts: NDArray[np.int64], member: ND
             f"{len(single):,} of {len(classes):,} classes have a single row: {names}. "
             "Drop them with neurons.filter(acts, labels, at_least=2)."
         )
-
-
-# the three kinds
 
 
 def _numbers(values: Any) -> EncodedLabels:

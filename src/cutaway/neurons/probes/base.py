@@ -38,6 +38,7 @@ def matrix_of(estimator: Any, X: Any, *, reset: bool) -> Matrix:
 
     Arrays and lists are validated by scikit-learn; `Activations`, tensors and matrices by `as_matrix`.
     """
+    # scikit-learn would load streamed data, and copy a tensor from its device, as a whole.
     if is_streamed(X) or hasattr(X, "detach"):
         matrix = as_matrix(X)
         if reset:
@@ -69,6 +70,7 @@ def device_of(given: Any, device: Any) -> str:
 def target_of(y: Any, matrix: Matrix) -> Array:
     """Convert y to an array with one label per row."""
     if y is None:
+        # scikit-learn's estimator checks look for this wording.
         raise FitError("requires y to be passed, but the target y is None: pass one label per row.")
     if hasattr(y, "detach"):
         y = y.detach().cpu().numpy()

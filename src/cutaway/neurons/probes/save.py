@@ -62,6 +62,7 @@ def write(saved: SavedProbe, path: str | os.PathLike[str]) -> None:
         entries.append(Entry(name, str(array.dtype), array.shape, start, start + array.nbytes))
         start += array.nbytes
     head = safetensors.header(entries, {_KEY: text})
+    # safetensors pads its header with spaces, so that the arrays are aligned.
     head += b" " * (-len(head) % _ALIGNED)
     if len(head) > safetensors.MAX_HEADER_BYTES:
         raise InputError(
@@ -75,6 +76,7 @@ def read(path: str | os.PathLike[str], kind: str) -> SavedProbe:
     place = Path(path)
     if not place.is_file():
         raise NotFoundError(f"no file {str(path)!r}.")
+    # frombuffer gives read-only views of the whole file, hence the copies below.
     raw = place.read_bytes()
     size = int.from_bytes(raw[:8], "little") if len(raw) >= 8 else -1
     if not 0 <= size <= len(raw) - 8:

@@ -255,6 +255,7 @@ def stability(
 def sample_rows(encoded: EncodedLabels, share: float, seed: int) -> NDArray[np.int64]:
     """Draw a fraction of the rows without replacement, stratified by class and rounded up; in row order."""
     generator = np.random.default_rng(seed)
+    # Drawn class by class, so that a rare class is never missing.
     groups = [np.arange(len(encoded))]
     if encoded.kind == "classes":
         groups = [np.flatnonzero(encoded.codes == code) for code in range(len(encoded.classes))]

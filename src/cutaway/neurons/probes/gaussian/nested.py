@@ -92,6 +92,7 @@ def fit_gaussians(x: Floats, codes: Ints, n_classes: int, n_all: int | None = No
     identity = np.broadcast_to(np.eye(n_units), scatters.shape)
     return NestedGaussians(
         means=means,
+        # solve leaves rounding above the diagonal, and a prefix must not depend on later units.
         whiteners=np.tril(np.linalg.solve(factors, identity)),
         log_diagonals=np.log(np.einsum("kii->ki", factors)),
         counts=counts,

@@ -222,6 +222,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._signs[:, self.dead_] = 0
         gains = first
         for _ in range(min(self.n_units, n_units - len(self.dead_))):
+            # A constant unit has no density, so it must never be selected.
             gains[self.dead_] = -np.inf
             greedy.add(int(gains.argmax()))
             if len(greedy.chosen) < min(self.n_units, n_units - len(self.dead_)):

@@ -255,10 +255,12 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read_labels(self, values: NDArray[Any], task: str) -> tuple[Kind, int, Ints | None]:
         if task == "regression":
+            # A refitted probe must not look like a classifier to scikit-learn.
             self.__dict__.pop("classes_", None)
             return "numbers", 1, None
         classes = base.classes_of(values)
         self.classes_ = classes.labels
+        # NeuroX has one output per class, also for two classes.
         if len(classes.labels) == 2 and not self.compat:
             return "binary", 1, classes.codes
         return "classes", len(classes.labels), classes.codes
@@ -309,6 +311,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return minimum if early_stopping is None else early_stopping.best(minimum)
 
     def _is_full(self, matrix: Matrix) -> bool:
+        # NeuroX's training is defined in batches, so its full minimum is computed on request only.
         if self.solver == "auto":
             return not self.compat and matrix.n_rows * matrix.n_units * matrix.dtype.itemsize <= FULL_BYTES
         return self.solver == "full"

@@ -129,6 +129,7 @@ class Rows:
 
 def _standardize(x: Tensor, standardize: bool) -> tuple[Tensor, Scaling]:
     mean = x.mean(0, dtype=torch.float64)
+    # Centered first: in float32, E[x²] - E[x]² cancels for units far from zero.
     centered = x - mean.to(x.dtype)
     std = (centered.square().mean(0, dtype=torch.float64) - centered.mean(0, dtype=torch.float64).square()).clamp_(
         min=0

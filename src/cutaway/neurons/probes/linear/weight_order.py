@@ -59,6 +59,7 @@ def mass_order(weights: Any, n_steps: int = N_STEPS) -> MassOrder:
         ahead = np.concatenate([[0.0], row[order].cumsum()[:-1]])[: len(order)]
         # A unit enters at the first step whose mass exceeds the mass of the units before it.
         reached = np.searchsorted(row.sum() * (np.arange(n_steps + 1) / n_steps), ahead, side="right")
+        # NeuroX lists the first unit of each class at p = 0 already.
         reached[:1] = 0
         tiers[order] = np.minimum(tiers[order], reached)
     return _in_tiers(tiers, n_steps + 1, shares)
