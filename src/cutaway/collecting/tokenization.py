@@ -298,9 +298,9 @@ def _kept_ranges(
             if len(parts) == 1 and n != n_left:
                 break
             kept_spans = [(len(p) - c, len(p)) if from_end else (0, c) for p, c in zip(parts, counts, strict=True)]
-            made: list[int] = []
+            rebuilt: list[int] = []
             for added, part, (start, stop) in zip(between, parts, kept_spans, strict=True):
-                made += [*added, *part[start:stop]]
-            if made + whole[at:] == cut:
+                rebuilt += [*added, *part[start:stop]]
+            if rebuilt + whole[at:] == cut:
                 return kept_spans
     raise InputError("the tokenizer truncates sentences in the middle: words cannot be aligned.")

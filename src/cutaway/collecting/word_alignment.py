@@ -94,8 +94,8 @@ def _align_by_letters(words: Sequence[str], tokens: Sequence[str], functions: Su
 
 def _normalize(word: str) -> str:
     """Letters as most tokenizers see them: without case, accents, white space and unprintable characters."""
-    apart = unicodedata.normalize("NFKD", word).casefold()
-    return "".join(c for c in apart if unicodedata.category(c) not in ("Mn", "Cf", "Cc") and not c.isspace())
+    decomposed = unicodedata.normalize("NFKD", word).casefold()
+    return "".join(c for c in decomposed if unicodedata.category(c) not in ("Mn", "Cf", "Cc") and not c.isspace())
 
 
 def _place_tokens(text: str, surfaces: Sequence[str]) -> list[int | None]:

@@ -210,19 +210,19 @@ class _Sums:
         self._deltas: dict[str, list[Floats]] = {}
         self._differences: dict[str, list[Floats]] = {}
 
-    def add(self, found: BatchAttributions) -> None:
-        self.n += found.n
-        for site, values in found.values.items():  # (sample, position, unit)
+    def add(self, batch: BatchAttributions) -> None:
+        self.n += batch.n
+        for site, values in batch.values.items():  # (sample, position, unit)
             self._sizes[site] = self._sizes.get(site, 0.0) + np.abs(values).sum(axis=(0, 1))
             self._sums[site] = self._sums.get(site, 0.0) + values.sum(axis=(0, 1))
-        self.note(found)
+        self.note(batch)
 
-    def note(self, found: BatchAttributions) -> None:
+    def note(self, batch: BatchAttributions) -> None:
         """Store unit layouts and completeness deltas."""
-        self.layouts.update(found.layouts)
-        for site, delta in found.deltas.items():
+        self.layouts.update(batch.layouts)
+        for site, delta in batch.deltas.items():
             self._deltas.setdefault(site, []).append(delta)
-            self._differences.setdefault(site, []).append(found.differences[site])
+            self._differences.setdefault(site, []).append(batch.differences[site])
 
     def combine(self, units: Mapping[str, list[int] | None]) -> tuple[Floats, Floats, list[str]]:
         """Scores, signs and names of the requested units."""
@@ -270,51 +270,51 @@ class _RowSums(_Sums):
         self._weights = _weights(encoded, len(self._items))  # (label, row)
         self._by_label = np.zeros((2, len(self._weights), matrix.n_units))  # sizes, then sums with signs
 
-    def add(self, found: BatchAttributions) -> None:
-        rows = np.flatnonzero((self._items >= self.n) & (self._items < self.n + found.n))
-        kept = select_rows(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
-        mean = kept.mean(axis=0) if len(rows) else kept
-        for row, own in zip(rows.tolist(), kept, strict=True):
+    def add(self, batch: BatchAttributions) -> None:
+        rows = np.flatnonzero((self._items >= self.n) & (self._items < self.n + batch.n))
+        collected = select_rows(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
+        mean = collected.mean(axis=0) if len(rows) else collected
+        for row, row_values in zip(rows.tolist(), collected, strict=True):
             sample = int(self._items[row]) - self.n
-            first, last = self._positions(row, sample, found)
-            self._compare(row, own, mean, found)
+            first, last = self._positions(row, sample, batch)
+            self._compare(row, row_values, mean, batch)
             weights = self._weights[:, row, None]
-            for site, values in found.values.items():
+            for site, values in batch.values.items():
                 columns, units = self._columns[site]
                 here = values[sample] if first < 0 else values[sample, first : last + 1]  # (position, unit)
                 part = here[:, units]
                 self._by_label[0][:, columns] += weights * np.abs(part).sum(axis=0)
                 self._by_label[1][:, columns] += weights * part.sum(axis=0)
-        self.n += found.n
-        self.note(found)
+        self.n += batch.n
+        self.note(batch)
 
-    def _positions(self, row: int, sample: int, found: BatchAttributions) -> tuple[int, int]:
+    def _positions(self, row: int, sample: int, batch: BatchAttributions) -> tuple[int, int]:
         """The first and the last position of a row; -1 if the row stands for the whole sample.
 
         Token positions of text are counted after left padding; positions of tensors are not shifted.
         """
         first, last = self._tokens[row].tolist()
-        start = int(found.starts[sample]) if first >= 0 and self._is_of_text else 0
+        start = int(batch.starts[sample]) if first >= 0 and self._is_of_text else 0
         return first + start, last + start
 
-    def _compare(self, row: int, own: Floats, mean: Floats, found: BatchAttributions) -> None:
+    def _compare(self, row: int, row_values: Floats, mean: Floats, batch: BatchAttributions) -> None:
         """Raise if the values of a row differ from the collected ones."""
         sample = int(self._items[row]) - self.n
-        first, last = self._positions(row, sample, found)
-        for site, values in found.seen.items():
+        first, last = self._positions(row, sample, batch)
+        for site, values in batch.seen.items():
             columns, units = self._columns[site]
             here = values[sample] if first < 0 else values[sample, first : last + 1]  # (position, unit)
             if first < 0 and len(here) > 1:
                 continue  # the positions of a whole item are not stored
-            there = _pooled(here[:, units], self._aggregate) if len(here) else np.full(len(units), np.inf)
-            a, centered = own[columns], own[columns] - mean[columns]
+            observed = _pooled(here[:, units], self._aggregate) if len(here) else np.full(len(units), np.inf)
+            a, centered = row_values[columns], row_values[columns] - mean[columns]
             allowed = _OTHER * np.linalg.norm(centered) + _ROUNDED * np.linalg.norm(a)
-            if np.linalg.norm(there - a) > allowed + np.finfo(np.float16).tiny:
+            if np.linalg.norm(observed - a) > allowed + np.finfo(np.float16).tiny:
                 word = self._matrix.source.words[row]
-                said = f" ({word!r})" if word else ""
+                in_words = f" ({word!r})" if word else ""
                 raise InputError(
-                    f"row {row}{said} of item {int(self._items[row])} has other values at {site!r} for data= than were "
-                    "collected: pass the same model and the same inputs as to collect, in the same order."
+                    f"row {row}{in_words} of item {int(self._items[row])} has other values at {site!r} for data= than "
+                    "were collected: pass the same model and the same inputs as to collect, in the same order."
                 )
 
     def ranking(self, about: dict[str, object]) -> Ranking:
@@ -348,5 +348,5 @@ def _weights(encoded: EncodedLabels, n_rows: int) -> NDArray[np.float64]:
     if encoded.kind == "numbers":
         return every
     codes = np.asarray(encoded.codes)
-    own = codes.T if encoded.kind == "multilabel" else codes == np.arange(len(encoded.classes))[:, None]
-    return np.concatenate([every, own.astype(np.float64)])
+    has_label = codes.T if encoded.kind == "multilabel" else codes == np.arange(len(encoded.classes))[:, None]
+    return np.concatenate([every, has_label.astype(np.float64)])

@@ -79,9 +79,9 @@ class Resampling:
 
     def sums(self, rows: Ints, values: Floats) -> tuple[Floats, Floats]:
         """Sums of `values` (row, column) over these rows: (column,), and per resample (resample, column)."""
-        numbers, total = np.unique(self.groups[rows], return_inverse=True)
+        numbers, group_of_row = np.unique(self.groups[rows], return_inverse=True)
         per_group = np.zeros((len(numbers), values.shape[1]))
-        np.add.at(per_group, total, values)
+        np.add.at(per_group, group_of_row, values)
         drawn = np.empty((len(self.counts), values.shape[1]))
         # In parts, because all counts as float64 would take eight times their memory.
         for first in range(0, len(drawn), 64):

@@ -66,13 +66,13 @@ def similar_size_blocks(sizes: Ints) -> list[Ints]:
     return np.split(order, cuts[1:])
 
 
-def p_value(bits: float, null: Floats) -> float:
+def p_value(value: float, null: Floats) -> float:
     """Fraction of the null that is as large, with the value itself counted as part of the null.
 
     >>> p_value(0.9, np.array([0.5, 0.6, 0.95]))
     0.5
     """
-    return float((1 + (null >= bits).sum()) / (1 + len(null)))
+    return float((1 + (null >= value).sum()) / (1 + len(null)))
 
 
 def held_out_bits(

@@ -137,8 +137,8 @@ def _span(given: Any, item: int) -> Span:
 
 def _warn_about_missing(acts: Activations, labels_by_word: Mapping[tuple[int, int], Any]) -> None:
     """Warn about words of spans that have no row because they were truncated or do not exist."""
-    there = set(zip(acts.items.tolist(), acts.word_index.tolist(), strict=True))
-    missing = [f"word {word} of item {item}" for item, word in labels_by_word if (item, word) not in there]
+    known_words = set(zip(acts.items.tolist(), acts.word_index.tolist(), strict=True))
+    missing = [f"word {word} of item {item}" for item, word in labels_by_word if (item, word) not in known_words]
     if missing:
         message = (
             f"{plural(len(missing), 'word')} of spans without a row, labels dropped: {listed(missing, _MOST_NAMED)}."

@@ -182,17 +182,17 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
 def _paragraphs(path: Path) -> Iterator[list[tuple[int, str]]]:
     """Groups of numbered lines between empty lines."""
     # utf-8-sig: the byte order mark of files from Windows would become part of the first word.
-    found: list[tuple[int, str]] = []
+    paragraph: list[tuple[int, str]] = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             stripped = line.rstrip("\r\n")
             if stripped.strip():
-                found.append((number, stripped))
-            elif found:
-                yield found
-                found = []
-    if found:
-        yield found
+                paragraph.append((number, stripped))
+            elif paragraph:
+                yield paragraph
+                paragraph = []
+    if paragraph:
+        yield paragraph
 
 
 def _lines(path: Path) -> list[str]:

@@ -119,27 +119,27 @@ def _values(labels: Any) -> Any:
     if hasattr(labels, "detach"):
         labels = labels.detach().cpu().float().numpy() if labels.is_floating_point() else labels.detach().cpu().numpy()
     if isinstance(labels, np.ndarray):
-        found = labels.tolist() if labels.dtype == object else labels
+        values = labels.tolist() if labels.dtype == object else labels
     elif isinstance(labels, (str, bytes)):
         raise InputTypeError("labels must be a list with one label per row, got a single string: use labels.split().")
     elif hasattr(labels, "to_numpy"):  # a column of a DataFrame
         return _values(labels.to_numpy())
     else:
         try:
-            found = list(labels)
+            values = list(labels)
         except TypeError:
             raise InputTypeError(
                 f"labels must be a list with one label per row, got {type(labels).__name__}."
             ) from None
-    if isinstance(found, list):
-        found = _as_array([value.item() if isinstance(value, np.generic) else value for value in found])
-    if isinstance(found, np.ndarray) and found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if isinstance(found, np.ndarray) and found.ndim not in (1, 2):
+    if isinstance(values, list):
+        values = _as_array([value.item() if isinstance(value, np.generic) else value for value in values])
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if isinstance(values, np.ndarray) and values.ndim not in (1, 2):
         raise InputError(
-            f"labels have shape {list(found.shape)}: pass one label per row, or a boolean table [row, label]."
+            f"labels have shape {list(values.shape)}: pass one label per row, or a boolean table [row, label]."
         )
-    return found
+    return values
 
 
 def _as_array(values: list[Any]) -> Any:

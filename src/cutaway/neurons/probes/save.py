@@ -86,15 +86,15 @@ def read(path: str | os.PathLike[str], kind: str) -> SavedProbe:
         raise NotFoundError(f"{str(path)!r} is a safetensors file, but not of a probe.")
     try:
         about = json.loads(metadata[_KEY])
-        version, found = about["version"], about["kind"]
+        version, saved_kind = about["version"], about["kind"]
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"cannot read the description of the probe in {str(path)!r}: {error}.") from error
     if version > _VERSION:
         raise VersionError(
             f"{str(path)!r} was written by a newer Cutaway (format {version}; this one reads {_VERSION})."
         )
-    if found != kind:
-        raise InputError(f"{str(path)!r} is a {found} probe, not {kind}: use cutaway.probes.{found}.load.")
+    if saved_kind != kind:
+        raise InputError(f"{str(path)!r} is a {saved_kind} probe, not {kind}: use cutaway.probes.{saved_kind}.load.")
     arrays = {
         entry.name: np.frombuffer(raw, np.dtype(entry.dtype), offset=8 + size + entry.start, count=_count(entry))
         .reshape(entry.shape)
@@ -103,7 +103,7 @@ def read(path: str | os.PathLike[str], kind: str) -> SavedProbe:
     }
     current = {stored: name for name, stored in _STORED_NAMES.items()}
     parameters = {current.get(name, name): value for name, value in about["parameters"].items()}
-    return SavedProbe(found, parameters, about["learned"], arrays, about["names"])
+    return SavedProbe(saved_kind, parameters, about["learned"], arrays, about["names"])
 
 
 def labels_as_json(labels: Array) -> dict[str, Any]:

@@ -105,14 +105,14 @@ def _number(unit: int | str, known: dict[str, int], names: Sequence[str] | None)
 
 
 def _scale_values(values: NDArray[Any], scale: Scale) -> NDArray[np.float64]:
-    found = values.astype(np.float64)
+    wide = values.astype(np.float64)
     if scale == "raw":
-        return found
+        return wide
     if scale != "std":
         raise InputError(f"scale={scale!r}: use 'std' for z-scores or 'raw' for raw values.")
-    spread = found.std(axis=0)
-    spread[spread <= 1e-12 * np.abs(found).max(axis=0, initial=0.0)] = np.inf  # constant up to rounding: z-score 0
-    standard: NDArray[np.float64] = (found - found.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+    spread = wide.std(axis=0)
+    spread[spread <= 1e-12 * np.abs(wide).max(axis=0, initial=0.0)] = np.inf  # constant up to rounding: z-score 0
+    standard: NDArray[np.float64] = (wide - wide.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
     return standard
 
 
@@ -120,16 +120,16 @@ def _strongest(acts: Activations, values: NDArray[np.float64], n: int) -> list[N
     """Rows of the sentences with the strongest activation of any unit, strongest first; repeated sentences once."""
     most = np.abs(values).max(axis=1, initial=0.0)
     seen: set[int] = set()
-    found: dict[tuple[str, ...], NDArray[np.int64]] = {}
+    rows_by_text: dict[tuple[str, ...], NDArray[np.int64]] = {}
     for row in np.argsort(-most, kind="stable").tolist():
         item = int(acts.items[row])
         if item not in seen:
             seen.add(item)
             rows = _rows(acts, item)
-            found.setdefault(tuple(_words(acts, rows)), rows)
-        if len(found) >= n:
+            rows_by_text.setdefault(tuple(_words(acts, rows)), rows)
+        if len(rows_by_text) >= n:
             break
-    return list(found.values())
+    return list(rows_by_text.values())
 
 
 def _rows(acts: Activations, item: int) -> NDArray[np.int64]:
@@ -148,8 +148,8 @@ def _context(context: Context, acts: Activations | None, values: NDArray[np.floa
     if acts is None or values is None:
         tokens = [*context.before, context.word, *context.after]
         place = len(context.before)
-        own = context.around or [context.score if at == place else None for at in range(len(tokens))]
-        return Text(tokens, [own], title=title, marks=[place])
+        scores = context.around or [context.score if at == place else None for at in range(len(tokens))]
+        return Text(tokens, [scores], title=title, marks=[place])
     same = np.flatnonzero(acts.items == context.item)
     place = int(np.searchsorted(same, context.row))
     rows = same[max(0, place - _AROUND) : place + _AROUND + 1]

@@ -123,10 +123,10 @@ class Greedy:
         total: Tensor | None = None
         n_rows = np.zeros(len(self._scatter.counts))
         for code, terms, x in self._scored(chunks):
-            found = terms.minus_log(code, x)
-            if not math.isfinite(float(found.sum())):  # a ratio overflowed at a very unlikely row
-                found = terms.minus_log_exactly(code, x)
-            total = found.double() if total is None else total.add_(found)
+            minus_log = terms.minus_log(code, x)
+            if not math.isfinite(float(minus_log.sum())):  # a ratio overflowed at a very unlikely row
+                minus_log = terms.minus_log_exactly(code, x)
+            total = minus_log.double() if total is None else total.add_(minus_log)
             n_rows[code] += len(x)
         if total is None:
             return np.zeros(self._scatter.means.shape[1])

@@ -143,7 +143,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_dead = np.zeros(len(scores), np.bool_)
         is_dead[self.dead_] = True
         rest = np.setdiff1d(np.arange(len(scores)), self.selected_)
-        two = len(self.classes_) == 2
+        is_binary = len(self.classes_) == 2
         about = {
             "compat": self.compat,
             "unit": "bits",
@@ -157,7 +157,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "gaussian",
             scores,
             order=np.concatenate([self.selected_, best_first(scores, rest, is_dead)]),
-            signs=self._signs[1] if two else None,
+            signs=self._signs[1] if is_binary else None,
             names=self._names,
             dead=self.dead_,
             about=about,

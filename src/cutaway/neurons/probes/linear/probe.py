@@ -175,17 +175,17 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         dead = self.dead_ if not self.compat else None
         about = {"l1": self.l1, "l2": self.l2, "task": self.task_, "compat": self.compat, "n_iter": self.n_iter_}
-        minimum = mass_order(self.weights_)
+        units_by_mass = mass_order(self.weights_)
         strongest = self.weights_[_shares_of(self.weights_).argmax(axis=0), np.arange(self.weights_.shape[1])]
-        order = minimum.order if dead is None else _dead_last(minimum.order, dead)
+        order = units_by_mass.order if dead is None else _dead_last(units_by_mass.order, dead)
         return ranked(
             "linear",
-            minimum.scores,
+            units_by_mass.scores,
             order=order,
             signs=np.sign(strongest) if len(self.weights_) == 1 else np.zeros(len(strongest)),
             names=self._names,
             dead=dead,
-            tiers=minimum.cutoffs,
+            tiers=units_by_mass.cutoffs,
             about=about,
             per_label={} if self.task_ == "regression" else dict(self._rankings(dead, about)),
         )
@@ -331,17 +331,17 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         matrix = base.matrix_of(self, X, reset=False)
         coef, intercept = np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)
-        minimum = np.empty((matrix.n_rows, coef.shape[1]))
+        outputs = np.empty((matrix.n_rows, coef.shape[1]))
         for rows, block in matrix.blocks():
-            minimum[rows] = block.astype(np.float64) @ coef + intercept
-        return minimum
+            outputs[rows] = block.astype(np.float64) @ coef + intercept
+        return outputs
 
     def _rankings(self, dead: Ints | None, about: dict[str, Any]) -> Iterator[tuple[Any, Ranking]]:
         shares = _shares_of(self.weights_)
         for i, label in enumerate(self.classes_.tolist()):
             row, sign = (i, 1) if len(self.weights_) > 1 else (0, 1 if i else -1)
             signs = sign * np.sign(self.weights_[row])
-            minimum = ranked(
+            ranking = ranked(
                 "linear",
                 shares[row],
                 signs=signs,
@@ -350,7 +350,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 tiers=mass_order(self.weights_[row]).cutoffs,
                 about={**about, "label": label},
             )
-            yield label, minimum
+            yield label, ranking
 
     def _weights_of(self, label: Any) -> Floats:
         if label is None or len(self.weights_) == 1:
@@ -361,12 +361,12 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise FitError(f"no class {label!r}. Classes: {known}.")
         return self.weights_[where]
 
-    def _merge_units(self, minimum: list[Ints], *, is_least: bool = False) -> Ints:
-        if len(minimum) == 1:
-            return minimum[0]
+    def _merge_units(self, units_of_class: list[Ints], *, is_least: bool = False) -> Ints:
+        if len(units_of_class) == 1:
+            return units_of_class[0]
         order = mass_order(self.weights_).order
         return (order[::-1] if is_least else order)[
-            np.isin(order[::-1] if is_least else order, np.concatenate(minimum))
+            np.isin(order[::-1] if is_least else order, np.concatenate(units_of_class))
         ]
 
     def _is_regression(self) -> bool:
