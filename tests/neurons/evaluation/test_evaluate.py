@@ -264,7 +264,7 @@ def test_layers_say_where_the_labels_are() -> None:
     assert sites.information[0] is not None
     assert sites.information[1] is not None
     assert sites.information[0].low > 0.4 > 0.05 > sites.information[1].low
-    with pytest.raises(InputError, match="layers needs activations with sites"):
+    with pytest.raises(InputError, match=r"layers\(\) needs activations with sites"):
         layers(acts.array(), labels)
 
 

@@ -37,8 +37,10 @@ def average_overlap(ranking: Ranking, baselines: Rankings, n: int = 50) -> float
         baselines: the rankings to compare it with: a list, or a mapping by name.
         n: how many top units of each to compare.
     """
-    _warn_if_all([_check_ranking(ranking, "ranking")], n)
-    return float(np.mean([jaccard(ranking, each, n) for each in _checked_rankings(baselines)]))
+    _check_ranking(ranking, "ranking")
+    others = _checked_rankings(baselines)
+    _warn_if_all([ranking, *others], n)
+    return float(np.mean([jaccard(ranking, each, n) for each in others]))
 
 
 def neuron_vote(ranking: Ranking, baselines: Rankings, n: int = 50, *, depth: int = _DEPTH) -> float:
@@ -50,8 +52,9 @@ def neuron_vote(ranking: Ranking, baselines: Rankings, n: int = 50, *, depth: in
         n: how many top units of each to compare.
         depth: how many units of each baseline get votes.
     """
-    _warn_if_all([_check_ranking(ranking, "ranking")], n)
-    return jaccard(ranking, vote(baselines, depth), n)
+    voted = vote(baselines, depth)
+    _warn_if_all([_check_ranking(ranking, "ranking"), voted], n)
+    return jaccard(ranking, voted, n)
 
 
 def vote(rankings: Rankings, depth: int = _DEPTH) -> Ranking:
@@ -301,8 +304,9 @@ def _check_ranking(given: Any, what: str) -> Ranking:
 
 def _warn_if_all(rankings: Sequence[Ranking], n: int) -> None:
     """Warn if the top n units are all units: any two orders of the same units overlap fully."""
-    n_units = min(each.n_units for each in rankings)
-    if n >= n_units:
+    n_units = rankings[0].n_units
+    # Rankings of a part of the units (units=, or a vote) may differ even then.
+    if all(len(each) == n_units <= n for each in rankings):
         warnings.warn(
             f"cutaway: the top {n:,} are all {plural(n_units, 'unit')}, so every overlap is 1: pass a smaller n=.",
             UserWarning,
