@@ -149,10 +149,14 @@ def ranked(
     method: str,
     scores: Any,
     *,
+    order: Any = None,
     signs: Any = None,
     units: Any = None,
     dead: Any = None,
-    **fields: Any,
+    names: Sequence[str] | None = None,
+    per_label: Mapping[Label, Ranking] | None = None,
+    tiers: NDArray[np.int64] | None = None,
+    about: Mapping[str, object] | None = None,
 ) -> Ranking:
     """Build a ranking from one score per unit; higher is better.
 
@@ -160,10 +164,16 @@ def ranked(
     array([1, 0, 2, 3])
 
     Args:
-        signs: 1, 0 or -1 per unit; default: 0.
+        method: the name of the method.
+        scores: one per unit.
+        order: indices of the ranked units, used unchanged. Default: by score.
+        signs: 1, 0 or -1 per unit. Default: 0.
         units: indices of the units to rank; the other scores become NaN. Default: all units.
         dead: indices of units with a constant value. They rank last regardless of their score.
-        fields: the remaining fields of `Ranking`; an `order` passed here is used unchanged.
+        names: the site of each unit.
+        per_label: one ranking per label.
+        tiers: linear probes: how many units hold each percentage of the weight mass.
+        about: options of the method and facts about its data.
     """
     values = np.array(scores, np.float64)
     if values.ndim != 1:
@@ -174,14 +184,16 @@ def ranked(
     left_out = np.ones(len(values), bool)
     left_out[chosen] = False
     values[left_out] = np.nan
-    order = fields.pop("order", None)
     return Ranking(
         method=method,
         scores=values,
         order=best_first(values, chosen, is_dead) if order is None else np.array(order, np.int64),
         signs=np.zeros(len(values), np.int8) if signs is None else np.array(signs, np.int8),
         dead=np.flatnonzero(is_dead & ~left_out),
-        **fields,
+        names=names,
+        per_label={} if per_label is None else per_label,
+        tiers=tiers,
+        about={} if about is None else about,
     )
 
 

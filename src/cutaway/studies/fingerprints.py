@@ -144,5 +144,6 @@ def _is_filled(cell: Any) -> bool:
 
 def _code_text(code: CodeType) -> str:
     """The bytecode and constants of a function, without memory addresses."""
+    # repr of a code object holds its memory address, which differs in each process.
     constants = [_code_text(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
     return repr((code.co_code, code.co_names, constants))

@@ -185,6 +185,7 @@ def _journal_path(path: Path, study: str) -> Path:
 
 def _plain(values: Sequence[float]) -> list[float | str]:
     """Numbers for JSON; NaN and infinities as text that `float` can read."""
+    # JSON has no NaN; Python's json would write one that other readers refuse.
     return [value if np.isfinite(value) else str(value) for value in values]
 
 

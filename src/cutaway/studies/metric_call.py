@@ -33,6 +33,7 @@ def to_metric(value: Any, where: str, like: Metric | None = None) -> Metric:
     result = value
     if isinstance(value, Tensor):
         result = value.detach().cpu()
+        # NumPy has no bfloat16.
         result = result.numpy() if not result.dtype.is_floating_point else result.double().numpy()
     elif isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
         result = [each.item() if isinstance(each, Tensor) and each.numel() == 1 else each for each in value]

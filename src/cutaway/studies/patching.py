@@ -80,6 +80,7 @@ def patch(
         )
         clean_metric = to_metric(call_metric(lambda: metric(returned)), "of the clean run")
     with state.undo_changes():
+        # The sites of the clean run, not `at`: a pattern may match others in the corrupted run.
         same_sites = [reached.site for reached in sites]
         returned, corrupted_sites = reach_sites(model, same_sites, lambda: call_metric(corrupted), counts=False)
         _check_shapes(sites, corrupted_sites)

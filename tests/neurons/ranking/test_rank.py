@@ -168,6 +168,15 @@ def test_a_function_is_a_method() -> None:
         rank(X, TAGS, spread, l1=3)
 
 
+def test_options_of_a_function_are_passed_on() -> None:
+    def power(x: np.ndarray, y: np.ndarray, *, exponent: int = 1) -> np.ndarray:
+        return np.abs(x[y == "verb"].mean(axis=0) - x[y != "verb"].mean(axis=0)) ** exponent
+
+    assert np.allclose(rank(X, TAGS, power, options={"exponent": 2}).scores, rank(X, TAGS, power).scores ** 2)
+    by_mapping = rank(X, TAGS, "probeless", options={"standardize": False})
+    assert np.array_equal(by_mapping.scores, rank(X, TAGS, standardize=False).scores)
+
+
 def test_scikit_learns_functions_are_methods_too() -> None:
     from sklearn.feature_selection import f_classif
 

@@ -87,6 +87,7 @@ class Intervals:
 
     def estimate(self, values: Floats) -> Estimate:
         """The first value, with the quantiles of the others, widened around it."""
+        # A resample may leave the metric undefined.
         value, drawn = float(values[0]), values[1:][np.isfinite(values[1:])]
         if not len(drawn):
             return Estimate(value, float("nan"), float("nan"))
@@ -278,6 +279,7 @@ class _Scores:
         estimate = self.intervals.estimate(values)
         if callable(self.metric):
             return estimate
+        # Widening can push an interval beyond what the metric can reach.
         lowest = 0.0 if self.metric in ("accuracy", "f1") else -1.0
         return Estimate(estimate.value, max(estimate.low, lowest), min(estimate.high, 1.0))
 

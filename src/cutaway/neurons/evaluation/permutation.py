@@ -44,6 +44,7 @@ def permute_labels(encoded: EncodedLabels, groups: Ints, random: np.random.Gener
         shift = random.integers(sizes[source])[groups]
         source_of_row = source[groups]  # (row,)
         codes = encoded.codes[order[starts[source_of_row] + (shift + within) % sizes[source_of_row]]]
+        # With few groups a permutation can give all rows one label, which no probe can fit.
         if (codes != codes[0]).any():
             break
     if encoded.kind == "numbers":
@@ -125,6 +126,7 @@ def tempering(train: Floats, out: Floats, codes: tuple[Ints, Ints], sizes: Ints)
 
 def _standardize(sizes: Ints, train: Floats, other: Floats) -> tuple[Ints, Floats, Floats]:
     """Standardize the units that vary, and count how many of each size vary."""
+    # Statistics of the training rows only; units that are constant there have no density.
     center, scale = train.mean(axis=0), train.std(axis=0)
     is_alive = scale > 0
     sizes = np.concatenate([[0], is_alive.cumsum()])[sizes]

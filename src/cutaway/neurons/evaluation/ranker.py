@@ -82,6 +82,7 @@ class FittedProbe:
 
 def make_ranker(what: Any, encoded: EncodedLabels, n_units: int, *, probe: Any, options: Mapping[str, Any]) -> Ranker:
     """The ranker for the first argument of `evaluate`."""
+    # A probe class works like its instance with default parameters.
     what = what() if isinstance(what, type) else what
     probe = (
         _default_probe(encoded) if probe is None else _with_task(probe() if isinstance(probe, type) else probe, encoded)
@@ -141,6 +142,7 @@ def fit_probe(probe: Any, values: Any, train_labels: TrainingLabels, fits: FitCo
     if present is not None and len(present) == 1:
         fits.n_constant += 1
         return FittedProbe(None, present, int(present[0]))
+    # Cloned, because a probe of the caller must not come back refitted.
     fresh = clone(probe)
     if is_part and "n_units" in fresh.get_params():
         fresh.set_params(n_units=values.shape[1])

@@ -147,6 +147,7 @@ def _assign_rows(strata: Ints, n_folds: int, random: np.random.Generator) -> Int
 def _strata(encoded: EncodedLabels) -> Ints:
     if encoded.kind == "classes":
         return np.asarray(encoded.codes)
+    # Ties can empty a quartile, and codes of strata must have no gaps; hence unique.
     cuts = np.quantile(encoded.codes, np.arange(1, _N_BINS) / _N_BINS)
     return np.unique(np.searchsorted(cuts, encoded.codes), return_inverse=True)[1].reshape(-1)
 
@@ -157,6 +158,7 @@ def _split_by_mask(mask: NDArray[Any], groups: Ints) -> Split:
             f"test= is a mask of dtype {mask.dtype} and shape {list(mask.shape)}: pass bools, one for each of "
             f"{len(groups):,} rows, with both values."
         )
+    # A mask may cut through a sentence, which folds never do.
     both = np.intersect1d(groups[mask], groups[~mask])
     if len(both):
         row = int(np.flatnonzero(groups == both[0])[0])

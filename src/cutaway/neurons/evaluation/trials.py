@@ -111,6 +111,7 @@ class Trial:
             tasks.append((control, training_labels(control, split.train)))
         best = None
         if self.ranker.order is not None:
+            # On training rows only: a ranking that has seen the test rows scores too high.
             best = self._best(train, train_labels, seed)
             outcome.orders.append(best)
             self._predict_subsets(best, train, test, tasks, note)
@@ -129,6 +130,7 @@ class Trial:
             most = int(train_labels.present[train_labels.encoded.counts.argmax()])
             note(("majority",), np.full(len(split.test), most))
         if best is not None:
+            # The same random units for all n, so that the curve is nested like that of the top units.
             random_units = np.random.default_rng(seed).permutation(self.matrix.n_units)[: max(self.counts)]
             self._predict_subsets(random_units, train, test, tasks[:1], note, name="random")
             if self.n_shuffles and encoded.kind == "classes":
@@ -164,6 +166,7 @@ class Trial:
     def _predict_ablated(
         self, full_probe: FittedProbe, best: Ints, train: Matrix, test: Matrix
     ) -> Iterator[tuple[Key, NDArray[Any]]]:
+        # Of the training rows: a mean over test rows would leak them into the prediction.
         mean = _mean(train)
         for (action, to), n in product(self.ablations, self.counts):
             is_kept = np.full(self.matrix.n_units, action == "remove")
@@ -184,6 +187,7 @@ class Trial:
         best: Ints,
         seed: int,
     ) -> None:
+        # The variance of a class needs two rows.
         fittable = np.flatnonzero(train_labels.encoded.counts >= 2)
         number = np.full(len(encoded.classes), -1)
         number[train_labels.present[fittable]] = np.arange(len(fittable))

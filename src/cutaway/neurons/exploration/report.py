@@ -315,6 +315,7 @@ class _ReportBuilder:
         return [*(n for n in _COUNTS if n < self._n_best), self._n_best]
 
     def _options(self, name: str) -> dict[str, Any]:
+        # The probe orders only the selected units jointly, and the report shows the top n.
         chosen = {"n_units": max(self.n or 0, _N_BEST)} if self.methods[name] == "gaussian" else {}
         return {**chosen, **self.plan.options.get(name, {})}
 
@@ -396,6 +397,7 @@ def units_to_inspect(ranking: Ranking, n: int) -> list[int]:
     """Units to inspect: the top units, or with more than two labels, the best unit of each label first."""
     best: list[int] = ranking.order[:n].tolist()
     if len(ranking.per_label) > 2:
+        # The overall top units may all belong to frequent labels.
         best_per_label = [int(each.order[0]) for each in ranking.per_label.values()]
         best = [*dict.fromkeys([*(unit for unit in best if unit in best_per_label), *best_per_label, *best])]
     return best[:_N_INSPECTED]

@@ -36,6 +36,7 @@ def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, co
     words = _words(acts)
     index = unit_of(unit, matrix)
     scores = standard_scores(matrix, index)
+    # The z-score of a word that occurs once is that of a single row, so rare words would lead.
     least = 1 if compat else max(min_count, 1)
     types, codes, counts = _types(words)
     means = np.bincount(codes, np.abs(scores) if compat else scores) / counts
@@ -85,6 +86,7 @@ def top_contexts(
             break
         before, after = _around(items, row, len(items))
         text = (tuple(words[other] for other in before), words[row], tuple(words[other] for other in after))
+        # A single word without neighbors is not a repeated sentence.
         if text in seen and (before or after):
             continue
         seen.add(text)
@@ -155,6 +157,7 @@ def _types(words: list[str]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[n
     """The distinct words, the index of each row's word, and the number of occurrences of each word."""
     numbers: dict[str, int] = {}
     codes = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, len(words))
+    # np.array of strings would give each the width of the longest, and drop trailing NULs.
     types = np.empty(len(numbers), object)
     types[:] = list(numbers)
     return types, codes, np.bincount(codes, minlength=len(numbers))

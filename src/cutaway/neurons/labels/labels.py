@@ -52,6 +52,7 @@ def encode(
         kind: the kind of the labels, if it cannot be inferred from their type.
         rare: "keep" to allow classes with a single row, from which nothing can be learned.
     """
+    # Verbs call each other with encoded labels; encoding twice would lose the original classes.
     if isinstance(labels, EncodedLabels):
         _check_length(len(labels), n_rows)
         return labels
@@ -157,6 +158,7 @@ def _kind(values: Any) -> Kind:
     if isinstance(values, np.ndarray):
         if values.ndim == 2:
             return "multilabel"
+        # A mask may arrive as floats of 0 and 1.
         is_number = values.dtype.kind == "f" and not np.isin(values, (0.0, 1.0)).all()
         return "numbers" if is_number else "classes"
     n_several = sum(_is_collection(value) for value in values)

@@ -138,6 +138,7 @@ def held_out(codes: NDArray[np.int64] | None, n_rows: int, share: float, seed: i
     if codes is not None:
         groups = [drawn[codes[drawn] == code] for code in range(int(codes.max()) + 1)]
     for rows in groups:
+        # Two rows per class stay, because the variance of a class needs two.
         is_out[rows[: max(min(round(share * len(rows)), len(rows) - 2), 0)]] = True
     return is_out
 

@@ -72,6 +72,7 @@ def vote(rankings: Rankings, depth: int = _DEPTH) -> Ranking:
     points = np.zeros(checked[0].n_units)
     for each in checked:
         best = each.order[:depth]
+        # Fan et al., 2023: a list of length n gives n - i points to the unit at position i.
         points[best] += np.arange(len(best), 0, -1)
     return ranked("vote", points, units=np.flatnonzero(points), names=checked[0].names)
 

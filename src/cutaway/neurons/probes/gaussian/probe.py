@@ -214,6 +214,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.is_held_out_ = bool(rows.is_out.any())
         scored = test if self.is_held_out_ else train
         self.label_information_ = greedy.label_gains(scored)
+        # Units are selected on fitted rows and measured on held-out ones, else the measure would be biased.
         first = greedy.gains()
         self.unit_information_ = greedy.gains(test) if self.is_held_out_ else first.copy()
         for information in (self.unit_information_, *self.label_information_):

@@ -158,6 +158,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             outputs = np.concatenate([np.zeros_like(outputs), outputs], axis=1)
         return np.asarray(outputs - np.logaddexp.reduce(outputs, axis=1, keepdims=True))
 
+    # scikit-learn asks by hasattr whether an estimator has probabilities.
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """(row, class)."""
