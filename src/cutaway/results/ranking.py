@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.units.unit_sites import UnitSites, layouts_of
+from cutaway.core.units.unit_sites import UnitSites, layouts_of, unit_name
 from cutaway.results.result import Result
 
 Label = Any
@@ -91,7 +91,7 @@ class Ranking(Result):
 
     def name_of(self, unit: int) -> str:
         """The site of a unit, or its index as `#17` if units have no names."""
-        return f"#{unit}" if self.names is None else self.names[unit]
+        return unit_name(self.names, unit)
 
     def table(self, n: int | None = None) -> Any:
         """One row per unit, best first, as a pandas DataFrame, or as a list of dicts without pandas.

@@ -19,6 +19,7 @@ from cutaway.neurons.evaluation.ranker import FitCounts, Ranker
 from cutaway.neurons.evaluation.splits import By, Split, splits_of
 from cutaway.neurons.evaluation.trials import MAX_INFORMATION_UNITS, HeldOutBits, Key, Outcome, Trial
 from cutaway.neurons.labels.labels import EncodedLabels
+from cutaway.neurons.ranking.compare import jaccard_index
 from cutaway.results.evaluation import Ablated, Estimate, Evaluation, Setting
 
 Ints = NDArray[np.int64]
@@ -313,14 +314,11 @@ def _with_stability(
     units = np.lexsort((np.arange(n_units), -points, -chosen))[: evaluation.n]
     pairs = list(combinations(orders, 2))[:_MOST_PAIRS]
     overlaps = (
-        tuple(float(np.mean([_overlap(a[:n], b[:n]) for a, b in pairs])) for n in evaluation.counts) if pairs else ()
+        tuple(float(np.mean([jaccard_index(a[:n], b[:n]) for a, b in pairs])) for n in evaluation.counts)
+        if pairs
+        else ()
     )
     return replace(evaluation, chosen=chosen / len(orders), units=units, stability=overlaps)
-
-
-def _overlap(first: Ints, second: Ints) -> float:
-    n_both = len(np.intersect1d(first, second))
-    return n_both / (len(first) + len(second) - n_both)
 
 
 def _with_bits(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.core.units.unit_sites import unit_name
 from cutaway.neurons.labels.labels import encode
 from cutaway.neurons.ranking.class_statistics import dead_units
 from cutaway.neurons.ranking.combine import refuse_numbers
@@ -47,7 +48,7 @@ def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, co
     chosen = np.flatnonzero(is_listed)
     order = chosen[np.lexsort((types[chosen], -np.abs(means[chosen])))][:n]
     return TopWords(
-        unit=_name(matrix, index),
+        unit=unit_name(matrix.names, index),
         words=tuple(types[order].tolist()),
         scores=means[order],
         counts=counts[order],
@@ -103,7 +104,7 @@ def top_contexts(
                 around=tuple(scores[[*before, row, *after]].tolist()),
             )
         )
-    return TopContexts(_name(matrix, index), tuple(contexts))
+    return TopContexts(unit_name(matrix.names, index), tuple(contexts))
 
 
 def histograms(acts: Any, unit: int | str, labels: Any = None, *, bins: int = 40) -> Histograms:
@@ -121,7 +122,7 @@ def histograms(acts: Any, unit: int | str, labels: Any = None, *, bins: int = 40
     edges = np.histogram_bin_edges(values, bins)
     classes, groups = _groups(values, labels)
     return Histograms(
-        unit=_name(matrix, index),
+        unit=unit_name(matrix.names, index),
         labels=classes,
         edges=edges,
         counts=np.stack([np.histogram(group, edges)[0] for group in groups]),
@@ -175,7 +176,3 @@ def _words(acts: Any) -> list[str]:
     if words is None:
         raise InputError("a plain array has no words: pass cutaway.Activations.of(x, words=…).")
     return list(words)
-
-
-def _name(matrix: Matrix, unit: int) -> str:
-    return f"#{unit}" if matrix.names is None else matrix.names[unit]

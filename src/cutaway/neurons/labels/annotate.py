@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.neurons.labels.labels import sorted_labels
+from cutaway.neurons.labels.labels import is_missing, sorted_labels
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.unit_selection import as_indices
 
@@ -127,7 +126,7 @@ def filter(
         special: "keep" to keep rows of special tokens.
     """
     known = _as_list(labels, acts, hashable=False)
-    mask = np.array([not _is_missing(label) for label in known], bool)
+    mask = np.array([not is_missing(label) for label in known], bool)
     if isinstance(acts, Activations) and special == "drop":
         is_word = acts.word_index >= 0
         mask &= is_word if is_word.any() else True  # rows that stand for whole items have no word index either
@@ -221,15 +220,11 @@ def _as_list(labels: Any, acts: Any, *, hashable: bool = True) -> list[Any]:
         raise InputError("got no labels.")
     if hashable:
         for row, label in enumerate(known):
-            if _is_missing(label):
+            if is_missing(label):
                 raise InputError(f"row {row} has no label: drop such rows with neurons.filter(acts, labels).")
             if isinstance(label, (set, list)):
                 raise InputError(f"row {row} has several labels ({label!r}): balance() needs one class per row.")
     return known
-
-
-def _is_missing(label: Any) -> bool:
-    return label is None or (isinstance(label, float) and math.isnan(label)) or type(label).__name__ == "NAType"
 
 
 def _is_frequent(known: Sequence[Any], mask: NDArray[np.bool_], at_least: int) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cutaway.core.errors import InputError
-from cutaway.core.formatting import listed, plural
+from cutaway.core.formatting import hint, listed, plural
 from cutaway.neurons.labels.align import Labels, sentence_labels, token_labels
 from cutaway.store.activations.activations import Activations
 
@@ -163,7 +163,9 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
     known = list(getattr(dataset, "column_names", None) or [])
     for column in (*columns, label):
         if known and column not in known:
-            raise InputError(f"the dataset has no column {column!r}. Columns: {', '.join(map(str, known))}.")
+            raise InputError(
+                f"the dataset has no column {column!r}.{hint(column, known)} Columns: {listed(map(str, known), 12)}."
+            )
     texts = [[_words(value) for value in dataset[column]] for column in columns]
     sentences = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
     named = _class_names(getattr(dataset, "features", None), label)
@@ -222,7 +224,9 @@ def _place(path: Path, column: int | str, heading: Sequence[str]) -> int:
     if isinstance(column, int):
         return column
     if column not in heading:
-        raise InputError(f"{_name(path)} has no column {column!r}. Columns: {', '.join(heading)}.")
+        raise InputError(
+            f"{_name(path)} has no column {column!r}.{hint(column, heading)} Columns: {listed(heading, 12)}."
+        )
     return list(heading).index(column)
 
 

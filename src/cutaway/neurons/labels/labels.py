@@ -188,7 +188,7 @@ def _check_missing(values: Any) -> None:
         is_missing = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
         missing = np.flatnonzero(is_missing.reshape(len(values), -1).any(axis=1))
     else:
-        missing = np.flatnonzero([_is_missing(value) for value in values])
+        missing = np.flatnonzero([is_missing(value) for value in values])
     if len(missing):
         raise InputError(
             f"{len(missing):,} of {len(values):,} labels are missing or not finite: {numbered('row', missing)}. Drop "
@@ -196,9 +196,10 @@ def _check_missing(values: Any) -> None:
         )
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a label is None, NaN, infinite or pandas' NA, or contains one of these."""
     if _is_collection(value):
-        return any(_is_missing(label) for label in value)
+        return any(is_missing(label) for label in value)
     return value is None or (isinstance(value, float) and not np.isfinite(value)) or type(value).__name__ == "NAType"
 
 

@@ -82,9 +82,17 @@ def jaccard(first: Ranking, other: Ranking, n: int) -> float:
     if n < 1:
         raise InputError(f"n={n}: must be 1 or more.")
     _check_same_units([first, other])
-    top_first, top_other = first.order[:n], other.order[:n]
-    n_both = len(np.intersect1d(top_first, top_other))
-    return n_both / (len(top_first) + len(top_other) - n_both)
+    return jaccard_index(first.order[:n], other.order[:n])
+
+
+def jaccard_index(first: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    """`|A ∩ B| / |A ∪ B|` of two lists of unit indices without duplicates.
+
+    >>> jaccard_index(np.array([1, 2]), np.array([2, 3]))
+    0.3333333333333333
+    """
+    n_both = len(np.intersect1d(first, other))
+    return n_both / (len(first) + len(other) - n_both)
 
 
 def compare(rankings: Rankings, n: int = 50, *, depth: int = _DEPTH) -> Comparison:

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from cutaway.core.errors import FitError
+from cutaway.core.formatting import hint, listed
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.probes import base, save
 from cutaway.neurons.probes.linear.losses import Kind, Penalty, losses
@@ -358,8 +359,10 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.weights_
         where = np.flatnonzero(self.classes_ == label)
         if not len(where):
-            known = ", ".join(map(repr, self.classes_.tolist()))
-            raise FitError(f"no class {label!r}. Classes: {known}.")
+            known = self.classes_.tolist()
+            raise FitError(
+                f"no class {label!r}.{hint(label, map(str, known))} Classes: {listed(map(repr, known), 10)}."
+            )
         return self.weights_[where]
 
     def _merge_units(self, units_of_class: list[Ints], *, is_least: bool = False) -> Ints:
