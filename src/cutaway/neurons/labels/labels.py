@@ -185,8 +185,8 @@ def _check_length(n: int, n_rows: int | None) -> None:
 
 def _check_missing(values: Any) -> None:
     if isinstance(values, np.ndarray):
-        is_missing = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-        missing = np.flatnonzero(is_missing.reshape(len(values), -1).any(axis=1))
+        not_finite = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+        missing = np.flatnonzero(not_finite.reshape(len(values), -1).any(axis=1))
     else:
         missing = np.flatnonzero([is_missing(value) for value in values])
     if len(missing):
