@@ -22,6 +22,7 @@ INPUT: Final = "input"
 PARAMETER: Final = "parameter"
 BUFFER: Final = "buffer"
 CONSTANT: Final = "constant"
+KINDS: Final = (OP, INPUT, PARAMETER, BUFFER, CONSTANT)
 
 INPLACE: Final = 1
 IDENTITY: Final = 2

@@ -108,8 +108,9 @@ class Paths:
                 if node in ends:
                     if given == self.most:
                         raise PathLimitError(
-                            f"there are {self.count:,} paths, more than the limit of {given:,}: take fewer with "
-                            "itertools.islice, use .count, .ops or .shortest, or set trace.paths(…, most=None)."
+                            f"found {plural(self.count, 'path')}, more than the limit of {given:,}: take "
+                            "fewer with itertools.islice, use .count, .ops or .shortest, or set "
+                            "trace.paths(…, most=None)."
                         )
                     given += 1
                     yield Selection(self.trace, list(path))
