@@ -183,7 +183,7 @@ def test_values_of_several_passes_are_stacked_or_taken_one_by_one(tmp_path: Path
     with pytest.raises(
         AmbiguousSiteError,
         match=r"'cell' ran 3 times at step 2, and each pass has its own value: pass 1; pass 2; pass 3. Select one "
-        r"with .passes\[0\] to .passes\[2\], or get all with .values\(\).",
+        r"with .passes\[0\] to .passes\[2\], or get all with .values\.",
     ):
         _ = moment.value
     assert moment.values.tolist() == [np.full((2, 3), 20 + n).tolist() for n in range(3)]
