@@ -392,7 +392,8 @@ def _other_meaning(trace: Trace, key: str) -> str:
         return f" For a position, use trace[{key}]."
     n_ops = len(index_of(trace).kinds.get(kind_of(key), ()))
     if n_ops:
-        return f" It is a function that ran {plural(n_ops, 'time')}: trace.select(function={key!r})."
+        times = "once" if n_ops == 1 else f"{n_ops:,} times"
+        return f" It is a function that ran {times}: trace.select(function={key!r})."
     n_modules = sum(module.class_name == key for module in trace.tables.modules)
     if n_modules:
         return f" It is the class of {plural(n_modules, 'module')}: trace.select(module_class={key!r})."
