@@ -72,6 +72,7 @@ def branches(value: Any, *, objects: bool = True) -> list[tuple[str, Any]]:
         return list(zip(value._fields, value, strict=False))
     if isinstance(value, (list, tuple, deque)):
         return [(str(i), child) for i, child in enumerate(value)]
+    # Before dataclasses: a `ModelOutput` is both, and as a mapping it leaves out fields that are None.
     if isinstance(value, (Mapping, MappingProxyType)):
         return [(str(key), child) for key, child in value.items()]
     if isinstance(value, (Set, range)):

@@ -146,6 +146,7 @@ class Index:
         for node, name in enumerate(nodes.name):
             if nodes.kind[node] == OP:
                 here = found.setdefault(addresses[nodes.call[node]], {})
+                # Not `setdefault`, which would create a list for every row.
                 if name in here:
                     here[name].append(node)
                 else:
@@ -267,6 +268,7 @@ class Index:
     def _constants_at(self, site: Site) -> list[tuple[int, Site | None]]:
         """The constant of this site; a constant is named like an op of the module that used it first."""
         kinds, wanted = self._trace.tables.nodes.kind, site.without_unit()
+        # Labels of constants contain the word; all other lookups skip the comparison below.
         if CONSTANT not in (site.op or ""):
             return []
         node = self.source_labels.get(site.op or "", -1)

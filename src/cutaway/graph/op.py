@@ -114,6 +114,7 @@ class Op:
         event = nodes.event[self.node]
         if event is None or not nodes.path[self.node]:
             return None
+        # Results of one call are adjacent rows that share one event object.
         first = self.node
         while first > 0 and nodes.event[first - 1] is event:
             first -= 1
@@ -379,6 +380,7 @@ class Op:
                 f"cutaway.watch(model, save={str(self.full_site)!r}), or save='**' for all."
             )
         value = _load(value)
+        # Torch counts in-place writes to a tensor and all its views in `_version`.
         version = nodes.version[self.node]
         if version is not None and value._version != version:
             raise StaleValueError(

@@ -71,11 +71,13 @@ class Selection(Sequence[Op]):
         if kind is not None:
             nodes = [node for node in nodes if columns.kind[node] == kind]
         if function is not None:
+            # A trace of thousands of ops has few different functions.
             fits = {name: _fits(name, function) for name in set(columns.name)}
             nodes = [node for node in nodes if fits[columns.name[node]]]
         if module_class is not None:
             inside = _inside(self.trace, module_class)
             nodes = [node for node in nodes if inside[columns.call[node]]]
+        # Last, because a predicate needs an `Op` object for each row; the conditions above read columns.
         if is_predicate(what):
             nodes = [node for node in nodes if what(Op(self.trace, node))]
         elif what is not None:
@@ -115,6 +117,7 @@ class Selection(Sequence[Op]):
         makers, aside = self._makers()
         ops, parents = self.trace.op_nodes, self.trace.tables.nodes.parents
         mark = downstream(ops, parents, makers)
+        # Each identity op is a child of its maker, and so marked; it counts only if a selected op leads to it.
         for node in aside:
             mark[node] = any(mark[parent] or parent in self._set for parent in parents[node])
         return Selection(self.trace, [node for node in ops if mark[node]])

@@ -179,6 +179,7 @@ class Trace:
     @cached_property
     def bytes(self) -> int:
         """Total size of the values of all ops."""
+        # An identity op returns its input, whose bytes count already.
         return sum(op.bytes for op in self.ops if not op.is_identity)
 
     @cached_property
@@ -280,6 +281,7 @@ class Trace:
         if isinstance(key, Op):
             return key in self.ops
         try:
+            # Text that is not a site may still be asked for: `"a..b" in trace` is False.
             return isinstance(key, str) and bool(match(self, key))
         except SiteSyntaxError:
             return False
@@ -403,6 +405,7 @@ class Trace:
             raise OpenTraceError("a tensor can be named only inside the `with` block of its trace.")
         self._name_tensor(name, value)
 
+    # Capture replaces this method while the block is open.
     def _name_tensor(self, name: str, value: Any) -> None:
         raise OpenTraceError("a tensor can be named only inside the `with` block of its trace.")
 

@@ -214,6 +214,7 @@ class _Placer:
         self.outside_in = sorted(range(len(frames)), key=self.depth.__getitem__)
         for number, box in enumerate(self.picture.boxes):
             member, inside = number, box.frame
+            # If a frame is known already, so are all frames around it.
             while inside >= 0 and member not in self.levels[inside].members:
                 self.levels[inside].members[member] = None
                 member, inside = ~inside, frames[inside].parent
@@ -232,6 +233,7 @@ class _Placer:
                 continue
             while a != b:
                 if depth[a] >= depth[b]:
+                    # A tensor leaves a frame once, however many users it has outside.
                     if value not in levels[a].outs:
                         levels[a].outs[value] = 0.0
                         levels[a].wires.append((upper, None, value, 0.0))

@@ -199,6 +199,7 @@ def layer_norm(call: Call) -> Dims:
     call.state.claim(x, x.dims[-1])
     for value in call.tensors[1:]:
         _claim_parameter(call, value, 0)
+    # In `(batch, position, head, width)`, a norm over the width keeps the units (2, 3).
     if has_role((x.dims[-1],), UNIT):
         return x.dims
     call.is_layer = True

@@ -117,6 +117,7 @@ def _costs(trace: Trace, nodes: Sequence[int]) -> Iterator[tuple[int, float, int
     for node in nodes:
         op, event = Op(trace, node), events[node]
         size = 0 if flags[node] & IDENTITY else op.bytes
+        # Results of one call are adjacent rows.
         if event is not None and event is last:
             yield 0, 0.0, 0, size
         else:

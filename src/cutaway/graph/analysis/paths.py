@@ -44,6 +44,7 @@ class Paths:
     @cached_property
     def count(self) -> int:
         """The exact number of paths, computed without enumerating them."""
+        # Python integers do not overflow: 200 residual blocks have 2**200 paths.
         starts, ways = set(self.starts), dict[int, int]()
         for node, parents in self._links.items():
             ways[node] = (node in starts) + sum(ways[parent] for parent in parents)
@@ -96,6 +97,7 @@ class Paths:
                 children.setdefault(parent, []).append(node)
         ends, given = set(self.ends), 0
         for start in sorted(set(self.starts) & self._links.keys()):
+            # An explicit stack, because a path can be longer than Python's recursion limit.
             path, branches = [start], [iter(children.get(start, ()))]
             while branches:
                 node = next(branches[-1], -1)

@@ -79,6 +79,7 @@ class Fork:
     def text(self) -> str:
         """The source of the test, on one line."""
         first, last = self.test.lineno, self.test.end_lineno or self.test.lineno
+        # `ast` counts columns in UTF-8 bytes.
         lines = [line.encode() for line in self.file[first - 1 : last]]
         lines[-1] = lines[-1][: self.test.end_col_offset]
         lines[0] = lines[0][self.test.col_offset :]
@@ -218,6 +219,7 @@ class _Reader:
                     yield self.fork("case", node.guard, _body(node), Arm("next"))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 yield from self.filters(node)
+            # `ast.walk` visits outer nodes first, so a test has marked its parts before they are visited.
             case ast.BoolOp() if id(node) not in self.asked:
                 kind = "and" if isinstance(node.op, ast.And) else "or"
                 right = Arm("right", (Span.of(node.values[1], node.values[-1]),))

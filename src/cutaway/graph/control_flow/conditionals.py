@@ -110,26 +110,22 @@ class Conditionals(Sequence[Conditional]):
 
     def branch_of(self, node: int) -> list[int]:
         """The ancestors of a deciding node that lead to no output, in order, including itself."""
-        seen = {node}
-        todo = [node]
-        while todo:
-            for parent in self._trace.tables.nodes.parents[todo.pop()]:
-                if parent not in seen and self._is_aside(parent):
-                    seen.add(parent)
-                    todo.append(parent)
-        return sorted(seen)
+        return sorted(self._with_ancestors_aside({node}))
 
     @cached_property
     def branch_nodes(self) -> frozenset[int]:
         """The nodes of all branches."""
-        seen = {row.node for row in self._tests}
-        todo = list(seen)
+        return frozenset(self._with_ancestors_aside({row.node for row in self._tests}))
+
+    def _with_ancestors_aside(self, nodes: set[int]) -> set[int]:
+        """These nodes, and their ancestors that lead to no output."""
+        seen, todo = set(nodes), list(nodes)
         while todo:
             for parent in self._trace.tables.nodes.parents[todo.pop()]:
                 if parent not in seen and self._is_aside(parent):
                     seen.add(parent)
                     todo.append(parent)
-        return frozenset(seen)
+        return seen
 
     @cached_property
     def starts(self) -> frozenset[tuple[int, int]]:

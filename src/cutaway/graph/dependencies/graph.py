@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import DamagedError, InputError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import nearest_hint
 from cutaway.graph.dependencies.contract import Contraction
 from cutaway.graph.dependencies.locate import NOWHERE, Places
 
@@ -249,9 +249,8 @@ def _manual(wanted: Sequence[tuple[str, str]], nodes: Sequence[Node], links: Seq
     for pair in wanted:
         for name in pair:
             if name not in names:
-                near = nearest(name, names)
-                hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-                raise InputError(f"cannot link {pair[0]!r} to {pair[1]!r}, because {name!r} is not recorded.{hint}")
+                near = nearest_hint(name, names)
+                raise InputError(f"cannot link {pair[0]!r} to {pair[1]!r}, because {name!r} is not recorded.{near}")
         parent, child = names[pair[0]], names[pair[1]]
         if child in below.get(parent, ()):
             continue
