@@ -116,6 +116,12 @@ def test_numpy_integers_are_positions(trace: Trace) -> None:
     assert trace[np.int64(2)] == trace.ops[np.uint8(2)] == trace[2]
 
 
+def test_a_parsed_site_is_looked_up_like_its_text(trace: Trace) -> None:
+    site = trace["head"].full_site
+    assert trace[site] == trace["head"] == trace.match(site)[0]
+    assert site in trace
+
+
 def test_an_op_is_in_its_trace_and_in_no_other(trace: Trace) -> None:
     assert trace["head"] in trace
     assert cutaway.trace(nn.Linear(2, 2), torch.ones(1, 2))[0] not in trace

@@ -29,6 +29,7 @@ def find(trace: Trace, key: str) -> Op:
     ops = match(trace, key)
     op = ops[0] if len(ops) == 1 else _as_passes(trace, key, ops)
     if op is not None:
+        # Checked here, so that the lookup fails, and not the first access to the value.
         return _with_unit(op)
     if ops:
         raise AmbiguousSiteError(
@@ -63,6 +64,7 @@ def match(trace: Trace, key: str) -> list[Op]:
         raise
     index = index_of(trace)
     nodes = dict.fromkeys(node for node, _ in index.at(site))
+    # Addresses win: a module can have the name of a label.
     matches = [*nodes] or index.labeled(str(site.without_unit())) or index.in_loop(site)
     kinds = trace.tables.nodes.kind
     return [

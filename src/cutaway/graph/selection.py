@@ -22,7 +22,7 @@ from cutaway.graph.analysis.reachability import downstream, upstream
 from cutaway.graph.labels import kind_of
 from cutaway.graph.lookup import find, match
 from cutaway.graph.op import Op
-from cutaway.graph.tables import IDENTITY, KINDS, OP
+from cutaway.graph.tables import IDENTITY, KINDS, OP, maker
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
@@ -34,6 +34,7 @@ Drawing = str | bytes
 _MOST_LINES = 10
 
 
+# No slots: `cached_property` needs a `__dict__`.
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection(Sequence[Op]):
     """Some ops of one trace, each once, in order of execution. `Op` objects are created on access.
@@ -142,7 +143,7 @@ class Selection(Sequence[Op]):
         """Its rows with identity ops replaced by the makers of their tensors, and the replaced identity ops."""
         flags = self.trace.tables.nodes.flags
         replaced = {node for node in self.nodes if flags[node] & IDENTITY and self.trace.tables.nodes.parents[node]}
-        return {maker_of(self.trace, node) for node in self.nodes}, replaced
+        return {maker(self.trace.tables.nodes, node) for node in self.nodes}, replaced
 
     # combining
 
@@ -332,15 +333,6 @@ def rows_of(trace: Trace, what: object) -> set[int]:
         f"{_short(what)} selects no ops: give a site, a pattern, a label, an op, a selection, or a list of these."
         f"{instead}"
     )
-
-
-def maker_of(trace: Trace, node: int) -> int:
-    """The row that made the tensor of a row: another one if this op returned its input unchanged."""
-    nodes = trace.tables.nodes
-    while nodes.flags[node] & IDENTITY and nodes.parents[node]:
-        same = [parent for parent in nodes.parents[node] if nodes.value[parent] is nodes.value[node]]
-        node = same[0] if len(same) == 1 else nodes.parents[node][0]
-    return node
 
 
 def is_predicate(what: object) -> TypeGuard[Callable[[Op], object]]:

@@ -12,6 +12,7 @@ from cutaway.core import late
 from cutaway.core.arrays import short_repr
 from cutaway.core.errors import InputError, InputTypeError, OpenTraceError, SiteSyntaxError
 from cutaway.core.positions import position
+from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.analysis.cost_summary import Measure
 from cutaway.graph.analysis.distances import Distances, connected_ops, distances
@@ -27,8 +28,8 @@ from cutaway.graph.labels import Names
 from cutaway.graph.lookup import all_sites, find, match
 from cutaway.graph.modules import ByAddress, Module, ModuleCall, ParameterCount, count_parameters, sources
 from cutaway.graph.op import Op
-from cutaway.graph.selection import Drawing, Selection, What, maker_of, rows_of, select
-from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, Tables, Unsaved
+from cutaway.graph.selection import Drawing, Selection, What, rows_of, select
+from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, Tables, Unsaved, maker
 from cutaway.results.validation import Validation
 
 INTERNAL = frozenset({"tables", "fill", "op_nodes", "names", "distances", "ops_by_call", "children_of", "call_of"})
@@ -212,25 +213,25 @@ class Trace:
     # queries
 
     @overload
-    def __getitem__(self, key: int | str) -> Op: ...
+    def __getitem__(self, key: int | str | Site) -> Op: ...
     @overload
     def __getitem__(self, key: slice) -> Selection: ...
-    def __getitem__(self, key: int | str | slice) -> Op | Selection:
+    def __getitem__(self, key: int | str | Site | slice) -> Op | Selection:
         if isinstance(key, slice):
             return self._numbered[key]
-        if isinstance(key, str):
-            return find(self, key)
+        if isinstance(key, (str, Site)):
+            return find(self, str(key))
         if isinstance(key, bool) or not isinstance(key, SupportsIndex):
             raise InputTypeError(f"index a trace by site, label, position or slice, got {short_repr(key)}.")
         noun = "op" if len(self._numbered) == len(self) else "saved op"
         return self._numbered[position(key, len(self._numbered), "this trace", noun=noun)]
 
-    def match(self, pattern: str) -> list[Op]:
+    def match(self, pattern: str | Site) -> list[Op]:
         """Every op that matches a site, a pattern or a label, in order.
 
         The address of a module matches its outputs; `encoder.**` also matches everything inside.
         """
-        return match(self, pattern)
+        return match(self, str(pattern) if isinstance(pattern, Site) else pattern)
 
     def select(
         self,
@@ -264,7 +265,7 @@ class Trace:
         """
         if most is not None and (not isinstance(most, int) or most < 0):
             raise InputError(f"most must be a number of paths, or None for no limit, got {short_repr(most)}.")
-        starts = {maker_of(self, row) for row in rows_of(self, start)}
+        starts = {maker(self.tables.nodes, row) for row in rows_of(self, start)}
         return Paths(self, tuple(sorted(starts)), tuple(sorted(rows_of(self, end))), most)
 
     def critical_path(self, by: Measure = "seconds") -> Selection:
@@ -282,7 +283,7 @@ class Trace:
             return key in self.ops
         try:
             # Text that is not a site may still be asked for: `"a..b" in trace` is False.
-            return isinstance(key, str) and bool(match(self, key))
+            return isinstance(key, (str, Site)) and bool(match(self, str(key)))
         except SiteSyntaxError:
             return False
 

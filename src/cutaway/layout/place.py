@@ -211,6 +211,7 @@ class _Placer:
         self.levels = [_Level() for _ in frames]
         for frame in frames:
             self.depth.append(self.depth[frame.parent] + 1 if self.depth else 0)
+        # Inner frames are laid out first (in reverse), because their size is that of a box in the frame around them.
         self.outside_in = sorted(range(len(frames)), key=self.depth.__getitem__)
         for number, box in enumerate(self.picture.boxes):
             member, inside = number, box.frame

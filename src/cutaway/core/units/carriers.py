@@ -304,6 +304,7 @@ def unbind(call: Call) -> list[Dims]:
     x = call.value(0, "input", "self")
     at = axis(call.argument(1, "dim", default=0), x.n_dims)
     mix(x.dims[at])
+    # Mixed above: a model that reads entries one by one does not count samples with them.
     return [(*x.dims[:at], *x.dims[at + 1 :]) for _ in call.shapes]
 
 

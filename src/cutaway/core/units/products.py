@@ -102,6 +102,7 @@ def einsum(call: Call) -> Dims:
     return contract(call, [(v, s) for v, (s, _) in zip(values, spelled, strict=True)], result.replace("...", dots))
 
 
+# Greek, so that they cannot clash with the letters of an equation.
 _DOTS = "αβγδεζηθικλμνξοπρστυφχψω"
 
 
@@ -149,6 +150,7 @@ def solve(call: Call) -> Dims:
     a, b = call.tensors[:2]
     if call.function == "cholesky_solve":
         a, b = b, a
+    # The walk catches this, and the layout then says that no rule applied.
     if b.n_dims < 2 or len(call.shape) != b.n_dims:
         raise ValueError("no rule for a vector or a broadcast right-hand side")
     n = len(call.shape) - 2

@@ -201,6 +201,7 @@ class Passes(Op):
                 f"{_shape_text(there[other])}. Take them one by one: [op.{attribute} for op in passes.passes]."
             )
         size = (len(values), *first.shape)
+        # Not `torch.stack`: this layer works without torch.
         out = np.empty(size, first.dtype) if isinstance(first, np.ndarray) else first.new_empty(size)
         for i, value in enumerate(values):
             out[i] = float("nan") if value is None else value

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
 
 
+# No slots: `cached_property` needs a `__dict__`.
 @dataclass(frozen=True, eq=False)
 class Paths:
     """All paths from some ops to others, enumerated only when you iterate.

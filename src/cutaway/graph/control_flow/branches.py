@@ -176,6 +176,7 @@ def _forks_of(file: str) -> Mapping[int, tuple[Fork, ...]]:
     return _forks_in("".join(linecache.getlines(file)))
 
 
+# By text, so that an edited file or notebook cell is parsed again.
 @lru_cache(maxsize=64)
 def _forks_in(text: str) -> Mapping[int, tuple[Fork, ...]]:
     """Line → the forks whose tests are on it."""
