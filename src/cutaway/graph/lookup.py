@@ -123,11 +123,11 @@ class Index:
     @cached_property
     def calls(self) -> dict[str, list[int]]:
         """Each address of a module → its calls."""
-        found: dict[str, list[int]] = {}
+        by_address: dict[str, list[int]] = {}
         for module in self._trace.tables.modules:
             for address in module.addresses:
-                found.setdefault(address, []).extend(module.calls)
-        return found
+                by_address.setdefault(address, []).extend(module.calls)
+        return by_address
 
     @cached_property
     def sources(self) -> dict[str, int]:
@@ -144,16 +144,16 @@ class Index:
     def ops(self) -> dict[str, dict[str, list[int]]]:
         """First address of a module → kind of op → nodes in order, including orphans, which count for ordinals."""
         nodes, addresses = self._trace.tables.nodes, self.call_addresses
-        found: dict[str, dict[str, list[int]]] = {}
+        by_module: dict[str, dict[str, list[int]]] = {}
         for node, name in enumerate(nodes.name):
             if nodes.kind[node] == OP:
-                here = found.setdefault(addresses[nodes.call[node]], {})
+                here = by_module.setdefault(addresses[nodes.call[node]], {})
                 # Not `setdefault`, which would create a list for every row.
                 if name in here:
                     here[name].append(node)
                 else:
                     here[name] = [node]
-        return {address: _by_kind(by_name) for address, by_name in found.items()}
+        return {address: _by_kind(by_name) for address, by_name in by_module.items()}
 
     @cached_property
     def listed(self) -> set[int]:
@@ -163,22 +163,22 @@ class Index:
     @cached_property
     def kinds(self) -> dict[str, list[int]]:
         """Kind of op → nodes, in order."""
-        names, found = self._trace.tables.nodes.name, dict[str, list[int]]()
+        names, by_name = self._trace.tables.nodes.name, dict[str, list[int]]()
         for node in self._trace.op_nodes:
             name = names[node]
-            if name in found:
-                found[name].append(node)
+            if name in by_name:
+                by_name[name].append(node)
             else:
-                found[name] = [node]
-        return _by_kind(found)
+                by_name[name] = [node]
+        return _by_kind(by_name)
 
     @cached_property
     def squashed_kinds(self) -> dict[str, list[str]]:
         """Kinds without underscores, as TorchLens spells them: `maxpool2d` for `max_pool2d`."""
-        found: dict[str, list[str]] = {}
+        spelled: dict[str, list[str]] = {}
         for kind in self.kinds:
-            found.setdefault(kind.replace("_", ""), []).append(kind)
-        return found
+            spelled.setdefault(kind.replace("_", ""), []).append(kind)
+        return spelled
 
     @cached_property
     def source_labels(self) -> dict[str, int]:
@@ -227,8 +227,8 @@ class Index:
         kind, _, n = head.rpartition("_")
         nodes = self._trace.op_nodes
         there = nodes[int(last) - 1 : int(last)] if last.isdecimal() and int(last) else []
-        found = [node for node in self._of_kind(kind, n) if node in there]
-        return found or self._of_kind(head, last)
+        at_position = [node for node in self._of_kind(kind, n) if node in there]
+        return at_position or self._of_kind(head, last)
 
     def _of_kind(self, kind: str, n: str) -> list[int]:
         if not n.isdecimal() or not kind:
@@ -246,10 +246,10 @@ class Index:
                 return self._constants_at(site) or self._ops_at(site)
             return [*self._modules_at(site, (site.address,))] or [*self._sources_at(site, (site.address,))]
         modules = [] if site.op is not None else [*self._modules_at(site, self.calls)]
-        found = [*modules, *self._ops_at(site)]
-        if not found and site.op is None:
-            found.extend(self._sources_at(site, self.sources))
-        return sorted(found, key=lambda pair: pair[0])
+        matches = [*modules, *self._ops_at(site)]
+        if not matches and site.op is None:
+            matches.extend(self._sources_at(site, self.sources))
+        return sorted(matches, key=lambda pair: pair[0])
 
     def _modules_at(self, site: Site, addresses: Iterable[str]) -> Iterator[tuple[int, Site | None]]:
         side = site.side or "out"
@@ -281,7 +281,7 @@ class Index:
         if site.side == "in" or (site.op is None and not site.covers_ops):
             return []
         paths = self._trace.tables.nodes.path
-        found = [
+        nodes = [
             node
             for address in self._modules_covered(site)
             for kind in self.ops[address]
@@ -289,7 +289,7 @@ class Index:
             for node in self._chosen(site, address, kind)
             if node in self.listed and site.covers_path(paths[node])
         ]
-        return [(node, None) for node in sorted(found)]
+        return [(node, None) for node in sorted(nodes)]
 
     def _modules_covered(self, site: Site) -> list[str]:
         """The first addresses of the modules that a site matches under any of their addresses."""
@@ -316,25 +316,25 @@ class Index:
 
     def _places_of(self, address: str, kind: str) -> dict[tuple[int, int], list[int]]:
         """(ordinal, pass) → nodes, for one kind of op in one module."""
-        found = self._places.get((address, kind))
-        if found is None:
-            found = self._places[address, kind] = {}
+        places = self._places.get((address, kind))
+        if places is None:
+            places = self._places[address, kind] = {}
             nodes, namer = self._trace.tables.nodes, Namer()
             for node in self.ops.get(address, {}).get(kind, ()):
                 place = namer.count(nodes.event[node], nodes.call[node], address, kind)
-                if place in found:
-                    found[place].append(node)
+                if place in places:
+                    places[place].append(node)
                 else:
-                    found[place] = [node]
-        return found
+                    places[place] = [node]
+        return places
 
 
 def _by_kind(by_name: dict[str, list[int]]) -> dict[str, list[int]]:
     """Merge names of one kind, such as `relu` and `relu_`."""
-    found: dict[str, list[int]] = {}
+    by_kind: dict[str, list[int]] = {}
     for name, nodes in by_name.items():
-        found.setdefault(kind_of(name), []).extend(nodes)
-    return {kind: sorted(nodes) for kind, nodes in found.items()}
+        by_kind.setdefault(kind_of(name), []).extend(nodes)
+    return {kind: sorted(nodes) for kind, nodes in by_kind.items()}
 
 
 def _with_unit(op: Op) -> Op:

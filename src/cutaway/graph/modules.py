@@ -84,6 +84,12 @@ class Module:
     trace: Trace
     row: int
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Module) and self.trace is other.trace and self.row == other.row
+
+    def __hash__(self) -> int:
+        return hash((id(self.trace), self.row))
+
     @property
     def _row(self) -> ModuleRow:
         return self.trace.tables.modules[self.row]

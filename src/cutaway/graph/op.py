@@ -55,6 +55,7 @@ class Op:
     address: str = ""
     """For a tied parameter, the address by which it was looked up, which decides its units."""
 
+    # Ops are created on access, so two objects can stand for one row.
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Op) and (self.trace is other.trace) and (self.node, self.unit) == (other.node, other.unit)

@@ -216,6 +216,7 @@ class Call:
     def join(self, values: Sequence[Value], shape: Shape) -> Dims:
         """The dimensions of an elementwise result; values are aligned at the last dimension."""
         first = values[0]
+        # Most elementwise ops combine values that carry the same factors.
         if first.shape == shape and all(value.dims == first.dims for value in values):
             return first.dims
         return self.join_dims([value.dims for value in values], [value.shape for value in values], shape, values)

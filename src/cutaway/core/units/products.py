@@ -95,6 +95,7 @@ def einsum(call: Call) -> Dims:
     values = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
     terms, arrow, result = equation.partition("->")
     spelled = [_expand_dots(term, value.n_dims) for term, value in zip(terms.split(","), values, strict=True)]
+    # As in NumPy: the result has the letters that occur once, in alphabetical order.
     if not arrow:
         letters = terms.replace("...", "").replace(",", "")
         result = ("..." if "..." in terms else "") + "".join(sorted({x for x in letters if letters.count(x) == 1}))

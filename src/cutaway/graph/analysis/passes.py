@@ -112,11 +112,11 @@ class Passes(Op):
         return self._by_pass(self.trace.children_of)
 
     def _by_pass(self, neighbors: Callable[[int], Sequence[int]]) -> dict[Op, tuple[int, ...]]:
-        found: dict[Op, dict[int, None]] = {}
+        passes: dict[Op, dict[int, None]] = {}
         for number, node in enumerate(self.nodes, 1):
             for other in neighbors(node):
-                found.setdefault(self.trace.rolled.of(other), {})[number] = None
-        return {op: tuple(numbers) for op, numbers in found.items()}
+                passes.setdefault(self.trace.rolled.of(other), {})[number] = None
+        return {op: tuple(numbers) for op, numbers in passes.items()}
 
     # costs
 

@@ -85,11 +85,11 @@ class Paths:
             below[node] = 1
         for node in self.ends:
             above[node] = 1
-        found: dict[int, list[int]] = {}
+        links: dict[int, list[int]] = {}
         for node, (is_below, is_above) in enumerate(zip(below, above, strict=True)):
             if is_below and is_above:
-                found[node] = [parent for parent in dict.fromkeys(parents[node]) if parent in found]
-        return found
+                links[node] = [parent for parent in dict.fromkeys(parents[node]) if parent in links]
+        return links
 
     def __iter__(self) -> Iterator[Selection]:
         children: dict[int, list[int]] = {}

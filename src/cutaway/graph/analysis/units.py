@@ -19,6 +19,7 @@ from cutaway.core.units.rules import is_constructor, rule_of
 from cutaway.graph import tables as kinds
 from cutaway.graph.tables import CallRow, Tables
 
+# The integers of a quantized tensor stand for floats.
 _FLOATS = ("float", "bfloat", "half", "double", "complex", "quint", "qint")
 _KINDS: dict[str, Kind] = {kinds.INPUT: ACTIVATION, kinds.PARAMETER: PARAMETER}
 _PLAIN = frozenset([int, float, bool, str, type(None)])

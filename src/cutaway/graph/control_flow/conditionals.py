@@ -97,10 +97,10 @@ class Conditionals(Sequence[Conditional]):
 
     @cached_property
     def _by_node(self) -> dict[int, list[Conditional]]:
-        found: dict[int, list[Conditional]] = defaultdict(list)
+        by_node: dict[int, list[Conditional]] = defaultdict(list)
         for row, conditional in zip(self._tests, self._all, strict=True):
-            found[row.node].append(conditional)
-        return dict(found)
+            by_node[row.node].append(conditional)
+        return dict(by_node)
 
     def of(self, node: int) -> tuple[Conditional, ...]:
         """The conditionals that a node decided."""
@@ -151,11 +151,11 @@ class Conditionals(Sequence[Conditional]):
 
     @cached_property
     def _under(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = defaultdict(list)
+        under: dict[int, list[int]] = defaultdict(list)
         for node in self._trace.op_nodes:
             for number in self.outcomes.around(node):
-                found[number].append(node)
-        return dict(found)
+                under[number].append(node)
+        return dict(under)
 
     def nodes_under(self, number: int) -> list[int]:
         """The nodes that ran in the taken branch of a conditional."""
