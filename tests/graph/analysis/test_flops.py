@@ -7,7 +7,7 @@ LSTM, nor `mv`, `addbmm`, `bilinear` or the fast paths of the transformer: it gi
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -411,6 +411,6 @@ def test_ops_without_formula_cost_no_time() -> None:
 
     trace = cutaway.trace(Code(many), r(1))
     len(trace)
-    started = perf_counter()
+    started = thread_time()
     assert trace.flops == 0
-    assert perf_counter() - started < 0.5
+    assert thread_time() - started < 0.5

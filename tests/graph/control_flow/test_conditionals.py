@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 from itertools import count
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -449,7 +449,7 @@ def test_a_trace_that_ended_in_a_failed_assert_tells_so() -> None:
 def test_long_loops_cost_little_an_op() -> None:
     body = "n = 0.0\nwhile n < 4000:\n    x = x + 1\n    n = x.max().item()\n    if x.min() > 1e9: break\nreturn x"
     trace = traced(body, torch.zeros(2))
-    begun = perf_counter()
+    started = thread_time()
     assert len(trace.conditionals) == 2 * 4000
-    assert perf_counter() - begun < 4 * 30e-6 * len(trace)  # four times the aim, for noisy machines
+    assert thread_time() - started < 4 * 30e-6 * len(trace)  # four times the aim, for noisy machines
     assert trace[-1].arms == ()

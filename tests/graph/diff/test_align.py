@@ -323,7 +323,7 @@ def test_20_000_ops_in_one_call_are_aligned_in_seconds() -> None:
             return x
 
     a, b = cutaway.trace(Long(set()), X), cutaway.trace(Long(set(range(3, 10_000, 100))), X)
-    started = time.perf_counter()
+    started = time.thread_time()
     found = align(a, b)
-    assert time.perf_counter() - started < 20
+    assert time.thread_time() - started < 20
     assert [Op(b, other).function for mine, other in found.ops if mine == MISSING] == ["relu"] * 100

@@ -255,7 +255,7 @@ class Moment:
             raise AmbiguousSiteError(
                 f"{self._name!r} ran {len(self._rows)} times at step {self.step.step}, and each pass has its own "
                 f"{what}: {shown}. Select one with .passes[0] to .passes[{len(self._rows) - 1}], or get all "
-                "with .values()."
+                "with .values."
             )
         number = next(iter(self._rows.values()), None)
         if number is None:
@@ -308,9 +308,10 @@ class Moment:
 
     @property
     def value(self) -> Array:
-        """The recorded value as a read-only NumPy array; with several passes, use `values()`."""
+        """The recorded value as a read-only NumPy array; with several passes, use `values`."""
         return self.raw.array()
 
+    @property
     def values(self) -> Array:
         """The recorded values of all passes, stacked along a new first dimension; NaN for a pass without one.
 
