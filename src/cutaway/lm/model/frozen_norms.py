@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.model.forward import replace_forward
+
 _LARGE = 1e3
 """Large enough that the epsilon of the norm does not matter."""
-_MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +79,8 @@ def replace_norm(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
     def forward(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return frozen(x.reshape(-1, x.shape[-1])).reshape(x.shape)
 
-    before = module.__dict__.get("forward", _MISSING)
-    module.__dict__["forward"] = forward
-    try:
+    with replace_forward(module, forward):
         yield
-    finally:
-        if before is _MISSING:
-            module.__dict__.pop("forward", None)
-        else:
-            module.__dict__["forward"] = before
 
 
 def _call_in_float64(module: nn.Module, x: Tensor) -> Tensor:

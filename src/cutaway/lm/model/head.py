@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.interventions.rebuild import with_tensors
+from cutaway.capture.model.forward import replace_forward
 from cutaway.capture.model.tree import structure_of
 from cutaway.capture.observe import Observation, observe
 from cutaway.core.sites import Site
@@ -24,7 +25,6 @@ from cutaway.lm.model.parts import Anatomy, Block
 
 LIMIT = 256 * 2**20
 """Bytes of logits computed at once, by default."""
-_MISSING: Any = object()
 _block_outputs: WeakKeyDictionary[nn.Module, tuple[int, dict[tuple[str, int], Any]]] = WeakKeyDictionary()
 """Model → (address, pass) → an example output of that block, as the template for bypassed outputs."""
 
@@ -89,11 +89,10 @@ def bypass_blocks(run: PromptRun, hidden: Tensor) -> Iterator[None]:
         for block in stack.blocks:
             modules.setdefault(block.address, []).append(block)
     last = found.stack.blocks[-1]
-    with ExitStack() as stack_:
+    with ExitStack() as forwards:
         for address, blocks in modules.items():
             module = run.model.get_submodule(address)
-            stack_.callback(_restore_forward, module, module.__dict__.get("forward", _MISSING))
-            module.__dict__["forward"] = _Bypass(blocks, templates, last, hidden)
+            forwards.enter_context(replace_forward(module, _Bypass(blocks, templates, last, hidden)))
         yield
 
 
@@ -101,12 +100,8 @@ def bypass_blocks(run: PromptRun, hidden: Tensor) -> Iterator[None]:
 def bypass_module(run: PromptRun, address: str) -> Iterator[None]:
     """Context manager: this module returns its input."""
     module = run.model.get_submodule(address)
-    own = module.__dict__.get("forward", _MISSING)
-    module.__dict__["forward"] = lambda value, *_, **__: value
-    try:
+    with replace_forward(module, lambda value, *_, **__: value):
         yield
-    finally:
-        _restore_forward(module, own)
 
 
 class _Bypass:
@@ -156,10 +151,3 @@ def _n_classes(run: PromptRun) -> int:
     config = getattr(run.model, "config", None)
     own = getattr(config, "num_labels" if run.kind == "classifier" else "vocab_size", None)
     return int(own) if isinstance(own, int) else 2**16
-
-
-def _restore_forward(module: nn.Module, forward: Any) -> None:
-    if forward is _MISSING:
-        module.__dict__.pop("forward", None)
-    else:
-        module.__dict__["forward"] = forward

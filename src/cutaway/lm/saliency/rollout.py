@@ -80,7 +80,7 @@ def flow(
     sinks = [nodes[node] for node in first]
     size = len(nodes)
     graph = csr_matrix(
-        (np.array(edges.capacities, np.int32), (np.array(edges.iter_head_logits), np.array(edges.heads))),
+        (np.array(edges.capacities, np.int32), (np.array(edges.tails), np.array(edges.heads))),
         shape=(size, size),
     )
     found = np.zeros((len(rows), len(first)))
@@ -98,15 +98,15 @@ class _Edges:
 
     def __init__(self) -> None:
         self.nodes: dict[tuple[str, int, int], int] = {}
-        self.iter_head_logits: list[int] = []
+        self.tails: list[int] = []
         self.heads: list[int] = []
         self.capacities: list[int] = []
 
-    def add(self, head_logits: tuple[str, int, int], head: tuple[str, int, int], capacity: float) -> None:
+    def add(self, tail: tuple[str, int, int], head: tuple[str, int, int], capacity: float) -> None:
         whole = round(capacity * _UNITS)
-        ends = [self.nodes.setdefault(node, len(self.nodes)) for node in (head_logits, head)]
+        ends = [self.nodes.setdefault(node, len(self.nodes)) for node in (tail, head)]
         if whole > 0:
-            self.iter_head_logits.append(ends[0])
+            self.tails.append(ends[0])
             self.heads.append(ends[1])
             self.capacities.append(whole)
 
