@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
-from cutaway.lm.generation.classify import label_id, label_names
+from cutaway.lm.generation.classes import Classes, label_names
 from cutaway.lm.generation.generate import start_token
 from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of, vocab_size
 from cutaway.lm.generation.prompts import Prompt, encode_prompt
@@ -125,9 +125,7 @@ class _Pair:
     clean: PromptRun
     corrupted: PromptRun
     pieces: tuple[tuple[str, ...], tuple[str, ...]]
-    labels: Sequence[str] | None
-    """Names of the labels, for a classifier."""
-    reader: TokenReader
+    classes: Classes
 
     @staticmethod
     def of(model: nn.Module, tokenizer: Any, clean: Any, corrupted: Any) -> _Pair:
@@ -148,9 +146,9 @@ class _Pair:
             rows.append(_row(kind, tokenizer, prompt.ids))
         if rows[0] != rows[1]:
             raise InputError(f"the masks are at positions {rows[0]} and {rows[1]}: they must be at the same position.")
-        one, other = (_prompt_run(model, kind, prompt, rows[0]) for prompt in prompts)
-        labels = _labels(one) if kind == "classifier" else None
-        return _Pair(one, other, (pieces[0], pieces[1]), labels, reader)
+        clean_run, corrupted_run = (_prompt_run(model, kind, prompt, rows[0]) for prompt in prompts)
+        classes = Classes(None, _labels(clean_run)) if kind == "classifier" else Classes(reader)
+        return _Pair(clean_run, corrupted_run, (pieces[0], pieces[1]), classes)
 
     @property
     def n(self) -> int:
@@ -159,23 +157,20 @@ class _Pair:
 
     def answers(self, target: Any, contrast: Any) -> tuple[int, int]:
         """The two classes whose logits are compared."""
-        found = [
-            int(run.logits()[0].argmax()) if given is None else self._id_of(given)
-            for run, given in ((self.clean, target), (self.corrupted, contrast))
-        ]
-        if found[0] == found[1]:
+        wanted, other = (
+            int(run.logits()[0].argmax()) if given is None else self.classes.id_of(given, option)
+            for run, given, option in ((self.clean, target, "target"), (self.corrupted, contrast, "contrast"))
+        )
+        if wanted == other:
             how = "both prompts lead to" if target is None or contrast is None else "target and contrast are both"
             raise InputError(
-                f"{how} {self.name_of(found[0])!r}, so there is no difference to measure: give target=' Paris' and "
+                f"{how} {self.name_of(wanted)!r}, so there is no difference to measure: give target=' Paris' and "
                 "contrast=' Rome', for example."
             )
-        return found[0], found[1]
-
-    def _id_of(self, given: Any) -> int:
-        return self.reader.id_of(given) if self.labels is None else label_id(list(self.labels), given)
+        return wanted, other
 
     def name_of(self, number: int) -> str:
-        return self.reader.pieces([number])[0] if self.labels is None else self.labels[number]
+        return self.classes.texts([number])[0]
 
 
 def _labels(run: PromptRun) -> list[str]:

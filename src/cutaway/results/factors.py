@@ -1,4 +1,4 @@
-"""`Factors`: groups of neurons that are active together, the result of `gen.factors()` and `cutaway.lm.factored`."""
+"""`Factors`: groups of neurons that are active together, the result of `gen.factors()` and `cutaway.lm.factorize`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ from cutaway.results.result import Result
 
 Floats = NDArray[np.float64]
 FactorMethod = Literal["nmf", "pca", "kmeans"]
+NmfStart = Literal["svd", "random"]
+"""How NMF is initialized:
+
+svd      from the singular vectors without their negative parts (NNDSVD, Boutsidis and Gallopoulos 2008)
+random   from random numbers, as Ecco does; distinct factors may be missed, depending on the seed
+"""
 _MAX_ITERATIONS = 20_000
 _MOST_SHOWN = 4
 _METHOD_TITLES = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}

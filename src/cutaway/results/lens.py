@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.formatting import plural
-from cutaway.results.result import Result
+from cutaway.core.formatting import hint, listed, plural
+from cutaway.results.result import Result, to_array
 from cutaway.results.token_names import readable
 
 Floats = NDArray[np.float64]
@@ -102,6 +102,10 @@ class Lens(Result):
         """Number of layers."""
         return len(self.layers)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(lens)` is `ranks`, which its repr shows: (layer, target)."""
+        return to_array(self.ranks, dtype, copy)
+
     @property
     def k(self) -> int:
         """How many of the most likely tokens are stored."""
@@ -133,7 +137,10 @@ class Lens(Result):
         """The index of a layer, by name or index."""
         if isinstance(asked, str):
             if asked not in self.layers:
-                raise InputError(f"there is no layer {asked!r} in this lens; there are {_quoted(self.layers)}.")
+                raise InputError(
+                    f"there is no layer {asked!r} in this lens.{hint(asked, self.layers)} There are "
+                    f"{len(self)}: {_quoted(self.layers)}."
+                )
             return self.layers.index(asked)
         if not -len(self) <= asked < len(self):
             raise InputError(f"there is no layer {asked}: there are {len(self)}, counted from 0.")
@@ -156,18 +163,18 @@ class Lens(Result):
         Args:
             tokens: by text, as in the tokenizer (most words start with a space), or by id; labels by name.
         """
-        asked = [tokens] if isinstance(tokens, (str, int)) else list(tokens)
-        found = self._from_watched(asked)
-        if found is not None:
-            return found
+        asked = [tokens] if isinstance(tokens, str) or not isinstance(tokens, Iterable) else list(tokens)
+        stored = self._from_watched(asked)
+        if stored is not None:
+            return stored
         if self._again is None:
             known = f"watched are {_quoted(self.watched.pieces)}" if self.watched is not None else "none are watched"
             raise InputError(
                 f"this lens was read from disk and has no model to look up {_quoted(map(str, asked))}; {known}. "
                 "Make it again: gen.with_model(model, tokenizer).lens(watch=[…])."
             )
-        made: Watched = self._again(asked)
-        return made
+        watched: Watched = self._again(asked)
+        return watched
 
     def _from_watched(self, asked: Sequence[str | int]) -> Watched | None:
         own = self.watched
@@ -217,12 +224,12 @@ class Lens(Result):
         if n:
             pieces, shown = self.top_pieces, self.targets[:_MOST_SHOWN]
             wide = max(map(len, self.layers))
-            lines[0] += f": ranks of {_quoted(shown)}{', …' if n > len(shown) else ''}"
+            lines[0] += f": ranks of {_quoted(self.targets)}"
             for layer, name in list(enumerate(self.layers))[-_MOST_LAYERS:]:
                 ranks = " ".join(f"{rank:>6,}" for rank in self.ranks[layer, : len(shown)].tolist())
                 lines.append(f"  {name:<{wide}} {ranks}  {pieces[layer, 0, 0]!r}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
-def _quoted(texts: Any) -> str:
-    return ", ".join(repr(text) for text in list(texts)[:_MOST_SHOWN])
+def _quoted(texts: Iterable[str]) -> str:
+    return listed(map(repr, texts), _MOST_SHOWN)

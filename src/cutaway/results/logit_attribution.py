@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
-from cutaway.results.result import Result
+from cutaway.results.result import Result, to_array
 from cutaway.results.token_names import contrast_question
 
 Floats = NDArray[np.float64]
@@ -74,6 +74,10 @@ class LogitAttribution(Result):
     def __len__(self) -> int:
         """Number of targets."""
         return len(self.targets)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(attribution)` is `values`: (target, part)."""
+        return to_array(self.values, dtype, copy)
 
     @property
     def n_parts(self) -> int:

@@ -6,7 +6,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cutaway.core import late
+
+
+def to_array(values: NDArray[Any], dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    """`__array__` of a result whose main matrix is `values`; without a copy if none is needed."""
+    return np.array(values, dtype=dtype, copy=copy)
 
 
 class Result:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
-from cutaway.results.generation import Segment
-from cutaway.results.result import Result
+from cutaway.results.result import Result, to_array
 from cutaway.results.token_names import contrast_question
+from cutaway.results.tokens import Segment
 
 SaliencyUnit = Literal["token", "word", "segment"]
 
@@ -118,6 +118,10 @@ class Saliency(Result):
     def __len__(self) -> int:
         """Number of targets."""
         return len(self.targets)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(saliency)` is `scores`: (target, position)."""
+        return to_array(self.scores, dtype, copy)
 
     @property
     def has_signs(self) -> bool:

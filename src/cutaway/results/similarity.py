@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed
-from cutaway.results.result import Result
+from cutaway.results.result import Result, to_array
 
 _MOST_SHOWN = 12
 
@@ -65,7 +65,7 @@ class Similarity(Result):
         return self.value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.values, dtype=dtype)
+        return to_array(self.values, dtype, copy is not False)  # small: a copy you may write to
 
     def __getitem__(self, key: tuple[int | str, int | str]) -> float:
         """The similarity of one pair, by names or indices."""
@@ -133,7 +133,7 @@ class Dissimilarities(Result):
         return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.values, dtype=dtype)
+        return to_array(self.values, dtype, copy is not False)  # small: a copy you may write to
 
     def name_of(self, row: int) -> str:
         """The name of a row, or its number if it has none."""

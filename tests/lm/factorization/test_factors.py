@@ -191,7 +191,7 @@ def test_what_cannot_be_taken_says_how_to_get_it(tmp_path: Path) -> None:
     gen = written("gpt2")
     with pytest.raises(InputError, match=r"at='backbone\.layers"):
         written("mamba").factors(2)
-    with pytest.raises(InputError, match=r"cutaway\.lm\.factored"):
+    with pytest.raises(InputError, match=r"cutaway\.lm\.factorize"):
         cutaway.lm.factors(np.ones((3, 4)), 2)  # type: ignore[arg-type]
     gen.save(tmp_path / "gen")
     again: Any = cutaway.load(tmp_path / "gen")
@@ -202,7 +202,7 @@ def test_what_cannot_be_taken_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="use its model"):
         gen.factors(2).on(written("llama"))
     with pytest.raises(InputError, match=r"factors.transform\(values\)"):
-        cutaway.lm.factored(np.eye(3), 2).on(gen)
+        cutaway.lm.factorize(np.eye(3), 2).on(gen)
 
 
 # what a factor says

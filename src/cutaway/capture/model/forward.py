@@ -21,8 +21,7 @@ def replace_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[
     ...     relu(torch.tensor(-1.0))
     tensor(-1.)
     """
-    # In the instance's __dict__: setattr would go through nn.Module.__setattr__, and a class-level patch would reach
-    # other instances. An instance may have its own forward already (accelerate, a nested edit): that one comes back.
+    # The instance may have a forward of its own already (a nested edit, a hook of accelerate): that one comes back.
     before = module.__dict__.get("forward", _MISSING)
     module.__dict__["forward"] = forward
     try:

@@ -12,12 +12,10 @@ from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.lm.attention.weights import attention_heads, attention_weights
 from cutaway.lm.logit_attribution.direction import source_positions
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Heads, Layers, Role, layer_indices
+from cutaway.lm.model.parts import Heads, layer_indices
 from cutaway.results.attention import Attention
-from cutaway.results.generation import Generation
-
-LIMIT = 2**30
-"""Bytes of weights that may be stored, by default."""
+from cutaway.results.generation import Generation, LayerChoice
+from cutaway.results.tokens import Role
 
 
 def attention(
@@ -25,19 +23,11 @@ def attention(
     *,
     role: Role | None = None,
     cross: bool = False,
-    layers: Layers = None,
+    layers: LayerChoice = None,
     rows: Literal["all", "targets"] = "all",
-    limit: int = LIMIT,
+    limit: int = 2**30,
 ) -> Attention:
-    """The attention weights over the tokens that a model read and generated: `gen.attention()`.
-
-    Args:
-        role: "encoder" or "decoder" of an encoder–decoder; by default the stack that leads to the logits.
-        cross: cross-attention of the decoder to the encoder, instead of self-attention.
-        layers: which layers, counted from 0 or from the end, or a slice; all by default.
-        rows: "all" queries, or only those that the "targets" were predicted at.
-        limit: bytes of weights that may be stored. If float32 does not fit, they are stored as float16.
-    """
+    """Read the attention weights of a generation; see `Generation.attention` for the arguments."""
     run = PromptRun.of(gen)
     asked = _role(run, role, cross)
     heads = attention_heads(run, asked, is_cross=cross)

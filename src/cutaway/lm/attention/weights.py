@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from cutaway.capture.interventions.edit import edit
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Heads, Role
+from cutaway.lm.model.parts import Heads
+from cutaway.results.tokens import Role
 
 
 def attention_weights(

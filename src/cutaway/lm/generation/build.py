@@ -18,7 +18,8 @@ from cutaway.lm.generation.prompts import Prompt
 from cutaway.lm.generation.scores import output_form, step_scores
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.results.generation import Beams, Generation, GenerationKind, Steps, Tokens
+from cutaway.results.generation import Generation, GenerationKind
+from cutaway.results.tokens import Beams, Steps, Tokens
 
 _MAX_REPR = 200
 

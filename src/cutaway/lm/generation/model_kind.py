@@ -12,6 +12,7 @@ from cutaway.capture import sessions
 from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH, token_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import listed
 from cutaway.lm.model.forward_run import accepted_by, logits_of
 from cutaway.results.generation import GenerationKind
 
@@ -22,12 +23,18 @@ def eager_module(model: Any) -> nn.Module:
     """The module behind a compiled model; raises if it is not a language model."""
     core = getattr(model, "_orig_mod", model)
     if not isinstance(core, nn.Module):
+        given = f"the text {model!r}" if isinstance(model, str) else f"a {type(model).__name__}"
+        loaded = repr(model) if isinstance(model, str) else "…"
         raise InputTypeError(
-            f"the model must be a loaded torch.nn.Module, got a {type(model).__name__}: "
-            "AutoModelForCausalLM.from_pretrained(…) loads one."
+            f"the model is {given}, but must be a loaded torch.nn.Module: "
+            f"AutoModelForCausalLM.from_pretrained({loaded}) loads one."
         )
     if not {"input_ids", "kwargs"} & accepted_by(core):
-        raise InputError(f"{type(core).__name__} is not a language model: its forward takes no input_ids.")
+        takes = listed(sorted(accepted_by(core))) or "no arguments"
+        raise InputError(
+            f"{type(core).__name__} is not a language model: its forward takes {takes}, not input_ids. Give a model of "
+            "transformers, or use cutaway.trace(model, x), which takes any model."
+        )
     return core
 
 

@@ -8,7 +8,7 @@ from string import Formatter
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.results.generation import Segment
+from cutaway.results.tokens import Segment
 
 Span = tuple[str, int, int]
 """A name, and the start and end of its characters."""
@@ -45,6 +45,10 @@ class Template:
         return f"Template({self.text!r})"
 
 
+PromptList = list[str] | list[Template] | list[tuple[str, str]] | list[list[int]] | list[list[Mapping[str, Any]]]
+"""Several prompts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """An encoded prompt."""
@@ -54,6 +58,24 @@ class Prompt:
     segments: tuple[Segment, ...] = ()
     extra_inputs: Mapping[str, list[int]] = field(default_factory=dict)
     """Other outputs of the tokenizer, such as `token_type_ids`."""
+
+
+def check_tokenizer(model: Any, tokenizer: Any, prompt: Any, verb: str) -> None:
+    """Raises if model, tokenizer and prompt are not given in this order."""
+    call = f"{verb}(model, tokenizer, prompt)"
+    if prompt is None and isinstance(tokenizer, str):
+        raise InputTypeError(
+            f"the tokenizer is missing: {tokenizer!r} is in its place. Call {verb}(model, tokenizer, {tokenizer!r})."
+        )
+    if prompt is None:
+        raise InputTypeError(f"the prompt is missing: call {call}.")
+    if hasattr(tokenizer, "forward"):  # only a model has it
+        swapped = f"the tokenizer is a model, {type(tokenizer).__name__}, and the model a {type(model).__name__}"
+        raise InputTypeError(f"{swapped}: call {call}.")
+    if isinstance(tokenizer, str):
+        raise InputTypeError(
+            f"the tokenizer is the text {tokenizer!r}: give a loaded one, AutoTokenizer.from_pretrained({tokenizer!r})."
+        )
 
 
 def is_prompt_list(prompt: Any) -> bool:
@@ -80,7 +102,14 @@ def encode_prompt(tokenizer: Any, prompt: Any) -> Prompt:
     if isinstance(prompt, Mapping) and "input_ids" in prompt:  # the output of a tokenizer
         prompt = prompt["input_ids"]
     numbers = prompt.tolist() if hasattr(prompt, "tolist") else prompt
-    if isinstance(numbers, Sequence) and len(numbers) == 1 and isinstance(numbers[0], Sequence):
+    if isinstance(numbers, Sequence) and numbers and isinstance(numbers[0], Sequence) and hasattr(prompt, "tolist"):
+        if len(numbers) > 1:
+            raise InputError(
+                f"the prompt is a batch of {len(numbers)} rows of token ids: give a list of prompts, one per row, "
+                "without padding."
+            )
+        numbers = numbers[0]
+    elif isinstance(numbers, Sequence) and len(numbers) == 1 and isinstance(numbers[0], Sequence):
         numbers = numbers[0]
     if isinstance(numbers, Sequence) and all(map(_is_number, numbers)):
         return _check_not_empty(Prompt([int(number) for number in numbers]))
@@ -101,7 +130,9 @@ def encode_continuation(tokenizer: Any, text: Any) -> list[int]:
 
 def _encode_text(tokenizer: Any, text: str, spans: Sequence[Span], **options: Any) -> Prompt:
     if not text:
-        raise InputError("the prompt is empty: give at least one token.")
+        raise InputError(
+            "the prompt is empty: give at least one token; prompt=[tokenizer.bos_token_id] lets the model start."
+        )
     encode = _check_tokenizer(tokenizer)
     found = encode(text, **_offsets(encode, bool(spans)), **options)
     ids = [int(number) for number in found["input_ids"]]
@@ -204,8 +235,13 @@ def _extra_inputs(found: Any) -> dict[str, list[int]]:
 
 
 def _check_tokenizer(tokenizer: Any) -> Any:
+    if tokenizer is None:
+        raise InputTypeError("a text needs a tokenizer, and tokenizer=None: give the tokenizer, or token ids.")
     if not callable(tokenizer):
-        raise InputTypeError(f"a text needs a tokenizer, got a {type(tokenizer).__name__}: {_CHOICES}.")
+        raise InputTypeError(
+            f"the tokenizer is a {type(tokenizer).__name__}: give one of transformers, "
+            "AutoTokenizer.from_pretrained(…), or token ids as the prompt."
+        )
     return tokenizer
 
 

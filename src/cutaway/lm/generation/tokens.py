@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from cutaway.core.errors import InputError
-from cutaway.results.generation import Segment, Tokens
+from cutaway.core.formatting import listed, short
+from cutaway.results.tokens import Segment, Tokens
 
+_MOST_PARTS = 8
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -95,8 +97,10 @@ class TokenReader:
             return int(written)
         if not ids or unknown in ids:
             raise InputError(f"{asked!r} is not in this tokenizer's vocabulary: give another token, by text or id.")
-        parts = ", ".join(map(repr, self.pieces(ids)))
-        raise InputError(f"{asked!r} is {len(ids)} tokens: {parts}. Give one of these; most words begin with a space.")
+        parts = listed(map(repr, self.pieces(ids)), _MOST_PARTS)
+        raise InputError(
+            f"{short(asked)!r} is {len(ids)} tokens: {parts}. Give one of these; most words begin with a space."
+        )
 
     def _piece(self, number: int, name: str) -> str:
         if number in self._special or (name.startswith("<") and name == f"<{number}>"):

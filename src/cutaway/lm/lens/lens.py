@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.lm.generation.classify import label_names
-from cutaway.lm.generation.model_kind import vocab_size
+from cutaway.lm.arguments import as_list, whole_number
+from cutaway.lm.generation.classes import Classes
 from cutaway.lm.generation.scores import output_form
-from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.lens.points import Point, points
 from cutaway.lm.lens.scores import Scorer, Scores, split_by_target
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.head import LIMIT, bypass_module, is_pooled, iter_head_logits
+from cutaway.lm.model.head import bypass_module, is_pooled, iter_head_logits
 from cutaway.lm.model.output_drift import drift_notes
 from cutaway.results.generation import Generation
 from cutaway.results.lens import Lens, Watched
@@ -35,27 +34,21 @@ def lens(
     watch: str | int | Sequence[str | int] | None = None,
     k: int = 10,
     positions: bool = False,
-    limit: int = LIMIT,
+    limit: int = 256 * 2**20,
 ) -> Lens:
-    """What each layer would have predicted in place of each target: `gen.lens()`.
-
-    Args:
-        norm: whether to apply the final norm at every layer. If False, only at the last one, as Ecco does; rows are
-            then not comparable.
-        after: where to read: after each "block", "attention", "mlp", or several; embedding and end are always included.
-        watch: tokens whose ranks and probabilities you want as well: by text or id, labels by name.
-        k: how many of the most likely tokens to store.
-        positions: whether every token that was read is a target, not only generated ones.
-        limit: bytes of logits computed at once.
-    """
-    if isinstance(k, bool) or k < 1:
-        raise InputError(f"k={k!r}: give a whole number, 1 or more.")
+    """Apply the logit lens: what each layer would have predicted; see `Generation.lens` for the arguments."""
+    k = whole_number(k, "k")
+    if not isinstance(norm, bool):  # gen.lens(" are") would otherwise apply the norm and watch nothing
+        raise InputTypeError(
+            f"norm={norm!r} is a {type(norm).__name__}: give True or False; watch={norm!r} follows a token."
+        )
     if not isinstance(positions, bool):
         raise InputTypeError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
     with torch.inference_mode(False):
         run = PromptRun.of(gen)
-        classes = _Classes.of(gen)
-        watched = [] if watch is None else classes.ids(watch)
+        classes = Classes.of(gen)
+        tokens = [] if watch is None else as_list(watch)
+        watched = [classes.id_of(token, "watch") for token in tokens]
         where, notes = points(run.anatomy.stack, after)
         seen = run.forward([point.site for point in where])
         targets = _all_positions(gen, run) if positions else _Targets(gen.rows, gen.target_ids, np.ones(len(gen), bool))
@@ -74,7 +67,7 @@ def lens(
     if watched:
         own = Watched(
             np.array(watched, np.int64),
-            classes.pieces(watched),
+            classes.texts(watched),
             scores.watched_ranks.numpy(),
             scores.watched_logprobs.numpy(),
         )
@@ -216,45 +209,12 @@ def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Classes:
-    """Converts between tokens or labels and their texts."""
-
-    tokens: TokenReader | None
-    labels: Sequence[str]
-
-    @staticmethod
-    def of(gen: Generation) -> _Classes:
-        if gen.kind != "classifier":
-            tokenizer = gen._tokenizer and gen.tokenizer  # without one, ids still work
-            return _Classes(TokenReader(tokenizer, vocab_size(gen.model)), ())
-        n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
-        return _Classes(None, label_names(gen.model, n))
-
-    def ids(self, asked: str | int | Sequence[str | int]) -> list[int]:
-        given = [asked] if isinstance(asked, (str, int)) else list(asked)
-        return [self._id(each) for each in given]
-
-    def _id(self, asked: str | int) -> int:
-        if self.tokens is not None:
-            return self.tokens.id_of(asked)
-        if isinstance(asked, str) and asked in self.labels:
-            return list(self.labels).index(asked)
-        if isinstance(asked, str) or not 0 <= asked < len(self.labels):
-            known = ", ".join(map(repr, self.labels[:12]))
-            raise InputError(f"watch: {asked!r} is not a label of this model; its labels are {known}.")
-        return asked
-
-    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self.labels[i] for i in ids) if self.tokens is None else self.tokens.pieces(ids)
-
-
-def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: _Classes) -> Lens:
+def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: Classes) -> Lens:
     named = torch.unique(scores.top_ids)
     return Lens(
         layers=tuple(point.name for point in where),
         sites=tuple(point.site for point in where),
-        targets=classes.pieces(np.asarray(targets.classes).tolist()),
+        targets=classes.texts(np.asarray(targets.classes).tolist()),
         target_ids=np.array(targets.classes, np.int64),
         rows=np.array(targets.rows, np.int64),
         is_written=np.array(targets.is_written, bool),
@@ -265,7 +225,7 @@ def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targe
         top_ids=scores.top_ids.numpy(),
         top_logprobs=scores.top_logprobs.numpy(),
         named_ids=named.numpy(),
-        names=classes.pieces(named.tolist()),
+        names=classes.texts(named.tolist()),
         about={
             "model": str(gen.about.get("model", "")),
             **({"name": str(gen.about["name"])} if gen.about.get("name") else {}),

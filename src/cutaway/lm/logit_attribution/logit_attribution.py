@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -19,33 +19,24 @@ from cutaway.lm.model.output_drift import drift_notes
 from cutaway.lm.model.parts import Contribution, Stack
 from cutaway.lm.model.unit_values import feed_forward_values
 from cutaway.lm.saliency.targets import class_texts, make_objective, target_indices
-from cutaway.results.generation import Generation
+from cutaway.results.generation import Contrast, Generation
 from cutaway.results.logit_attribution import AttributedBy, Group, LogitAttribution
 
-LIMIT = 2**30
-"""Bytes of contributions that may be stored, by default."""
 LEVELS: tuple[str, ...] = get_args(AttributedBy)
 
 
 def logit_attribution(
     gen: Generation,
-    by: str = "component",
+    by: AttributedBy = "component",
     *,
-    contrast: Any = None,
-    only: int | Sequence[int] | None = None,
-    limit: int = LIMIT,
+    contrast: Contrast = None,
+    only: int | slice | Sequence[int] | None = None,
+    limit: int = 2**30,
 ) -> LogitAttribution:
-    """Direct logit attribution: what each part adds to the logit of each target: `gen.logit_attribution()`.
+    """Direct logit attribution: what each part adds to the logit; see `Generation.logit_attribution`.
 
     The final residual stream is the sum of everything added to it. With the scale of the final norm frozen, the logit
     is a linear map of that stream, so it is a sum too.
-
-    Args:
-        by: "layer"; "component": each attention and feed-forward network; "head"; "mlp": each feed-forward network,
-            with all attention together; "neuron".
-        contrast: explain the difference to the logit of this token: by text or id, one for all targets or one each.
-        only: which targets, counted from 0; all by default.
-        limit: bytes of contributions that may be stored.
     """
     if by not in LEVELS:
         raise InputError(f"by={by!r}: give {', '.join(map(repr, LEVELS))}.{hint(by, LEVELS)}")
@@ -64,7 +55,7 @@ def logit_attribution(
     notes = drift_notes(gen, "logit" if is_plain else "", towards.logits.cpu().numpy(), chosen)
     notes += ["logits before the soft cap of the model"] if towards.is_capped else []
     return LogitAttribution(
-        by=by,  # type: ignore[arg-type]
+        by=by,
         groups=tuple(groups),
         values=torch.cat(columns, 1).cpu().numpy(),
         logits=towards.logits.cpu().numpy(),

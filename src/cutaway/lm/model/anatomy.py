@@ -21,8 +21,9 @@ from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import InputError
 from cutaway.lm.model.block_parts import find_joins, nearest_linear
 from cutaway.lm.model.blocks import Chain, find_chains
-from cutaway.lm.model.parts import Anatomy, Block, Role, Stack, StreamPoint
+from cutaway.lm.model.parts import Anatomy, Block, Stack, StreamPoint
 from cutaway.lm.model.wiring import Wiring, cheaper_site, site_in, site_out
+from cutaway.results.tokens import Role
 
 _cache: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
 _patterns: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()

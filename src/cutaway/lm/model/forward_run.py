@@ -22,8 +22,9 @@ from cutaway.capture.units.live_units import LiveUnits
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
 from cutaway.lm.model.anatomy import anatomy
-from cutaway.lm.model.parts import Anatomy, Role
+from cutaway.lm.model.parts import Anatomy
 from cutaway.results.generation import Generation, GenerationKind
+from cutaway.results.tokens import Role
 
 ValueFn = Callable[[Tensor], Tensor]
 """From the value at a site to its replacement."""

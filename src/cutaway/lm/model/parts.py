@@ -10,11 +10,10 @@ import numpy as np
 
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
+from cutaway.results.generation import LayerChoice
+from cutaway.results.tokens import Role
 
-Role = Literal["encoder", "decoder"]
 Kind = Literal["attention", "mlp", "other"]
-Layers = int | slice | Sequence[int] | None
-"""Which blocks, counted from 0, negative from the end; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,7 @@ class Anatomy:
         return found
 
 
-def layer_indices(layers: Layers, n: int) -> list[int]:
+def layer_indices(layers: LayerChoice, n: int) -> list[int]:
     """The indices of the chosen layers among n, ascending, without duplicates.
 
     >>> layer_indices(slice(-2, None), 12), layer_indices([10, 2, -1], 12), layer_indices(-1, 12)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import ForwardResult, PromptRun
-from cutaway.lm.model.parts import Role, Units
+from cutaway.lm.model.parts import Units
+from cutaway.results.tokens import Role
 
 
 def unit_values(run: PromptRun, role: Role | None = None, *, layers: Sequence[int] | None = None) -> list[Tensor]:

@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
+from cutaway.lm.arguments import whole_number
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Role
 from cutaway.lm.saliency.baselines import UNSEEN, ZERO, baseline_embeddings
 from cutaway.lm.saliency.target_groups import group_targets, merge_groups
 from cutaway.lm.saliency.targets import Objective
 from cutaway.lm.saliency.task import SaliencyTask, TargetScores
+from cutaway.results.tokens import Role
 
 
 def gradient(task: SaliencyTask) -> TargetScores:
@@ -39,8 +40,7 @@ def integrated_gradients(task: SaliencyTask, *, baseline: Any = ZERO, steps: int
     """Integrated gradients along the straight line from the baseline, by Gauss–Legendre quadrature."""
     if isinstance(baseline, str) and baseline == UNSEEN:
         raise InputError("baseline='unseen' is for method='occlusion': there is no path from a masked token.")
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise InputError(f"steps={steps!r}: give a whole number, 1 or more.")
+    steps = whole_number(steps, "steps")
     return _by_group(task, partial(_integrated, baseline=baseline, steps=steps))
 
 

@@ -13,10 +13,8 @@ from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import MemoryLimitError
 from cutaway.lm.generation.model_kind import context_length
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Role
+from cutaway.results.tokens import Role
 
-LIMIT = 4 * 2**30
-"""Bytes that may be used in addition to the model, by default."""
 _PROBE_LENGTH = 48
 """Tokens of the longer of the two runs that are measured."""
 _TRANSIENT = 10

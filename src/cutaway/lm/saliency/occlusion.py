@@ -9,9 +9,9 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Role
 from cutaway.lm.saliency.baselines import UNSEEN, ZERO, baseline_embeddings
 from cutaway.lm.saliency.task import SaliencyTask, TargetScores
+from cutaway.results.tokens import Role
 
 
 def occlusion(task: SaliencyTask, *, baseline: Any = ZERO) -> TargetScores:
