@@ -100,7 +100,9 @@ def test_kmeans_clusters_units_that_fire_alike() -> None:
 
 @pytest.mark.parametrize("method", ["nmf", "pca", "kmeans"])
 def test_the_same_text_transformed_has_the_weights_it_had(method: Any) -> None:
-    found = factorize(PLANTED + 0.01, 3, method, **({"tolerance": 1e-12, "max_iter": 20_000} if method == "nmf" else {}))
+    found = factorize(
+        PLANTED + 0.01, 3, method, **({"tolerance": 1e-12, "max_iter": 20_000} if method == "nmf" else {})
+    )
     again = found.transform(PLANTED + 0.01)
     assert again.shape == (3, 30)
     assert np.allclose(again, found.weights, atol=1e-3 * np.abs(found.weights).max())
@@ -209,8 +211,8 @@ def test_rounds_that_were_too_few_are_told() -> None:
     [
         (NOISY, {"n": 0}, "or more"),
         (NOISY, {"start": "zeros"}, "'svd' or 'random'"),
-        (NOISY, {"method": "ica"}, "'nmf', 'pca' or 'kmeans'"),
-        (NOISY, {"method": "pca", "max_iter": 3}, "method='pca' has no option 'max_iter'; it has none"),
+        (NOISY, {"method": "ica"}, "'nmf', 'pca', 'kmeans'"),
+        (NOISY, {"method": "pca", "max_iter": 3}, "method='pca' does not use max_iter=: for method='nmf' only"),
         (np.full((3, 4), np.nan), {}, "NaN or infinite"),
         ({"h.0": NOISY, "h.1": NOISY[:3]}, {}, "h.0 has 30, h.1 has 3"),
         ({}, {}, "at least one layer"),
