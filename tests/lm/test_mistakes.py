@@ -62,7 +62,7 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: gen().saliency("rollout", contrast=0),
         "method='rollout' uses attention alone: leave out contrast=",
     ),
-    "a target that is not there": (lambda: gen().saliency(only=99), "only has 99: there are 3 targets, counted from 0"),
+    "a target that is not there": (lambda: gen().saliency(only=99), "only has 99: has 3 targets, counted from 0"),
     "no target": (lambda: gen().saliency(only=[]), r"only=\[\] selects no target"),
     "several tokens as one": (
         lambda: gen().saliency(contrast="the cat sat"),
@@ -75,7 +75,7 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
     "a token that is not there": (lambda: gen().lens(watch=9999), r"token 9999 is unknown: .* counted from 0"),
     "a layer that is not there": (
         lambda: gen().attention(layers=99),
-        "layers has 99: there are 3 layers, counted from 0",
+        "layers has 99: there are 3 layers, counted",
     ),
     "a head that is not there": (
         lambda: gen().attention().pick(head=40),

@@ -113,9 +113,7 @@ def target_indices(gen: Generation, only: int | slice | Sequence[int] | None) ->
                     "of numbers, or a slice."
                 )
             if not -n <= int(index) < n:
-                raise InputError(
-                    f"only has {index}: there {'is' if n == 1 else 'are'} {plural(n, 'target')}, counted from 0."
-                )
+                raise InputError(f"only has {index}: the generation has {plural(n, 'target')}, counted from 0.")
         indices = [int(index) for index in asked]
     if not indices:
         raise InputError(f"only={only!r} selects no target: give at least one, or leave it out for all.")
