@@ -62,7 +62,7 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: gen().saliency("rollout", contrast=0),
         "method='rollout' uses attention alone: leave out contrast=",
     ),
-    "a target that is not there": (lambda: gen().saliency(only=99), "only has 99: has 3 targets, counted from 0"),
+    "a target that is not there": (lambda: gen().saliency(only=99), "only has 99: the generation has 3 targets"),
     "no target": (lambda: gen().saliency(only=[]), r"only=\[\] selects no target"),
     "several tokens as one": (
         lambda: gen().saliency(contrast="the cat sat"),

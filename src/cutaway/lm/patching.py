@@ -80,6 +80,7 @@ def patch(
     wanted, other = both.answers(target, contrast)
     rows = _rows(both.clean, at)
     columns = _columns(positions, both.n)
+    # One clean run serves all patches.
     taken = both.clean.forward(list(dict.fromkeys(row.site for row in rows)))
 
     def logit_difference(logits: Tensor) -> Any:

@@ -339,6 +339,7 @@ def non_negative(inner: Floats, product: Floats) -> Floats:
     for _ in range(_MAX_ITERATIONS):
         moved = 0.0
         for k in used:
+            # The exact minimum along one coordinate, so there is no step size.
             own = np.maximum(found[k] + (product[k] - inner[k] @ found) / diagonal[k], 0.0)
             moved = max(moved, float(np.abs(own - found[k]).max(initial=0.0)) * float(diagonal[k]))
             found[k] = own

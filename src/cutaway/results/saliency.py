@@ -234,5 +234,6 @@ def _summed(values: NDArray[np.float64], groups: Sequence[Sequence[int]]) -> NDA
     found = np.full((len(values), len(groups)), np.nan)
     for i, group in enumerate(groups):
         part = values[:, list(group)]
+        # nansum of nothing is 0, but a word that lies in the future has no score.
         found[:, i] = np.where(np.isnan(part).all(1), np.nan, np.nansum(part, 1))
     return found

@@ -42,6 +42,7 @@ def attention_weights(
 
     def note(site: str, weights: Tensor) -> None:
         where = weights.device if dtype is None else "cpu"
+        # GPT-OSS appends a column for its attention sink, which belongs to no token.
         found[site] = weights[..., :n_keys].detach().to(where, dtype, copy=True)
 
     asked = None if rows is None else torch.tensor(list(rows), device=run.device)
@@ -107,6 +108,7 @@ def _weights(
     """(…, head, row, key): the weights inside `scaled_dot_product_attention`, at some rows or all."""
     n = query.shape[-2]
     at = torch.arange(n, device=query.device) if rows is None else rows
+    # Grouped-query attention: several query heads share one key head.
     if key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
     scores = query[..., at, :] @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)

@@ -147,6 +147,7 @@ def pca(x: Any, n: int) -> Factorization:
     u, s, vt = np.linalg.svd(values - mean, full_matrices=False)
     n_factors = min(n, len(x) - 1, x.shape[1])
     notes = (f"{n_factors} factors instead of {n}: there are no more components.",) if n_factors < n else ()
+    # The sign of a singular vector is arbitrary.
     signs = np.sign(vt[np.arange(n_factors), np.abs(vt[:n_factors]).argmax(axis=1)])
     signs[signs == 0] = 1.0
     return Factorization((u[:, :n_factors] * s[:n_factors] * signs).T, vt[:n_factors] * signs[:, None], mean, notes)
@@ -157,6 +158,8 @@ def kmeans(x: Any, n: int, *, seed: int = 0) -> Factorization:
     KMeans = _sklearn("cluster").KMeans
     n_factors = min(n, x.shape[1])
     columns = np.ascontiguousarray(x.T, np.float64)  # (unit, position)
+    # Units that are always 0 are equal; scikit-learn warns and leaves clusters empty if there are too few distinct
+    # points.
     n_distinct = len(np.unique(columns, axis=0)) if n_factors > 1 else 1
     n_factors = min(n_factors, n_distinct)
     notes = (f"{n_factors} clusters instead of {n}: only {n_factors} units differ.",) if n_factors < n else ()
@@ -218,6 +221,7 @@ def _size_order(factors: Factorization) -> NDArray[np.int64]:
 def relative_error(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
     """‖X - WᵀH‖ / ‖X‖, computed in blocks of positions."""
     left = total = 0.0
+    # Activations are float32: a float64 copy of all of them would take twice their memory.
     for start in range(0, len(x), 256):
         block = x[start : start + 256].astype(np.float64)
         if mean is not None:

@@ -63,6 +63,7 @@ def build_generation(
         source=pieces.tokens(prompt.ids, prompt.segments) if is_encoder_decoder else None,
         more_inputs={name: np.array(values, np.int64) for name, values in prompt.extra_inputs.items()},
     )
+    # Tokenizers return token_type_ids also for models that take none.
     run = PromptRun.of(bare, model=model)
     bare = _drop_unused_inputs(bare, run)
     with context_errors(model, len(read)):
@@ -94,6 +95,7 @@ def context_errors(model: nn.Module, n: int) -> Iterator[None]:
     """Turns an index error of a text longer than the context into an `InputError`."""
     try:
         yield
+    # The config is not reliable: the positions of RoBERTa begin at 2, so it reads two tokens fewer than it says.
     except (IndexError, RuntimeError) as error:
         if not isinstance(error, IndexError) and "out of bounds" not in str(error):
             raise

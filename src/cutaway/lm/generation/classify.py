@@ -123,6 +123,7 @@ def classify(
     check_length(core, len(encoded.ids))
     ids = torch.tensor([encoded.ids], device=device_of(core))
     with context_errors(core, ids.shape[1]), eval_mode(core), token_window(ids.shape[1]):
+        # The rank of the logits tells text from token classifiers, also for models without transformers' class names.
         shape = logits_of(core(input_ids=ids, **_fixed_options(core)), core).shape
     labels = label_names(core, int(shape[-1]))
     classes = Classes(None, labels)

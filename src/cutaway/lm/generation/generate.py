@@ -240,8 +240,10 @@ class _PromptGenerator:
         if beam_recorder is not None and on_token is not None:
             raise InputError("beam search generates several beams at once: use on_token= with num_beams=1 only.")
         if beam_recorder is not None:
+            # A processor runs before each choice, so the last tokens of the beams are in the returned sequences only.
             processors = [*(options.get("logits_processor") or ()), beam_recorder]
             options |= {"logits_processor": processors, "num_return_sequences": _option(options, "num_beams", 1)}
+        # transformers needs the tokenizer to match stop strings.
         if "stop_strings" in options:
             options["tokenizer"] = self.tokenizer
         if on_token is not None:
@@ -316,7 +318,9 @@ def call_generate(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, opti
     """Calls the model's own `generate` in eval mode with a fixed seed."""
     if not hasattr(model, "generate"):
         raise InputError(f"{type(model).__name__} has no generate(): give the continuation yourself, text='…'.")
+    # Without a padding token, transformers warns at every call.
     pad = {} if getattr(model.generation_config, "pad_token_id", None) is not None else {"pad_token_id": pad_id(model)}
+    # Edits count negative positions from the end of the prompt; in a decoder, the prompt is not among the positions.
     is_encoder_decoder = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
     with eval_mode(model), seed_rng(seed), generation_window(model, None if is_encoder_decoder else ids.shape[1]):
         return model.generate(
@@ -324,6 +328,7 @@ def call_generate(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, opti
             attention_mask=mask,
             max_new_tokens=n,
             return_dict_in_generate=True,
+            # Scores (step, vocabulary) are large; unprocessed ones follow from the forward pass that explains the text.
             output_scores=_changes_logits(options, model),
             **pad,
             **options,
@@ -338,7 +343,9 @@ def decoding_options(model: Any, decoding: dict[str, Any]) -> dict[str, Any]:
     _check_names(model, decoding)
     if decoding.get("generation_config") is not None:
         return dict(decoding)
+    # transformers ignores temperature= and the like without do_sample, with a warning only.
     samples = any(decoding.get(name) is not None for name in _SAMPLING)
+    # Explicit, because the generation config of a model may sample or use beams.
     return {"do_sample": samples, "num_beams": 1, **decoding}
 
 
@@ -385,6 +392,7 @@ def pad_id(model: Any, tokenizer: Any = None) -> int:
     """A token id for padding; padding is masked, so any will do."""
     config = getattr(model, "generation_config", None)
     ends = getattr(config, "eos_token_id", None)
+    # Llama 3 has several end-of-sequence tokens.
     ends = ends[0] if isinstance(ends, (list, tuple)) and ends else ends
     known = (getattr(config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None), ends)
     return next((number for number in known if isinstance(number, int) and number >= 0), 0)
@@ -393,6 +401,7 @@ def pad_id(model: Any, tokenizer: Any = None) -> int:
 def start_token(model: Any) -> int:
     """The token that a decoder starts with."""
     for config in (getattr(model, "generation_config", None), getattr(model, "config", None)):
+        # The order in which transformers looks for it.
         for name in ("decoder_start_token_id", "bos_token_id"):
             token = getattr(config, name, None)
             if isinstance(token, int):

@@ -59,6 +59,7 @@ def _kind_of(model: Any) -> GenerationKind:
     if getattr(config, "is_encoder_decoder", False) and can_generate:
         return "encoder-decoder"
     n = vocab_size(model) or 4
+    # Causal means: the logits of the first token do not change when the last token does.
     ids = torch.arange(1, 5, device=device_of(model))[None] % n
     other = ids.clone()
     other[0, -1] = 0

@@ -145,6 +145,7 @@ def _encode_pair(tokenizer: Any, one: str, other: str) -> Prompt:
         raise InputError("one text of the pair is empty: give both, or a single text.")
     encode = _check_tokenizer(tokenizer)
     found = encode(one, other)
+    # Only fast tokenizers know which text a token comes from.
     numbers = found.sequence_ids() if hasattr(found, "sequence_ids") and encode.is_fast else []
     segments = []
     for number, name in enumerate(("first", "second")):
@@ -175,6 +176,7 @@ def _encode_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Promp
     names = [_unique_name(str(message.get("role", "message")), used) for message in messages]
     places = _message_spans(text, contents, render)
     spans = [(name, *place) for name, place in zip(names, places, strict=True) if place is not None]
+    # The template has written the special tokens already.
     return _encode_text(encode, text, spans, add_special_tokens=False)
 
 
@@ -194,6 +196,7 @@ def _message_spans(
     rest, at, found = render(marks), 0, list[tuple[int, int] | None]()
     for content, mark, is_marked in zip(contents, marks, is_text, strict=True):
         before, split, rest = rest.partition(mark) if is_marked else ("", "", rest)
+        # Many chat templates strip the messages.
         forms = (content, content.strip()) if split else ()
         own = next((each for each in forms if text.startswith(before + each, at)), None)
         if own is None:
@@ -217,6 +220,7 @@ def _segments(spans: Sequence[Span], offsets: Any) -> tuple[Segment, ...]:
         return ()
     own: dict[int, list[int]] = {}
     for token, (a, b) in enumerate(offsets):
+        # A token may reach over the border of two fields; it belongs to the one that has most of it.
         shared = [max(0, min(b, end) - max(a, start)) for _, start, end in spans]
         if b > a and any(shared):
             own.setdefault(shared.index(max(shared)), []).append(token)

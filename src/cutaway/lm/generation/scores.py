@@ -70,6 +70,7 @@ def step_scores(
         logits=own[:, 0].cpu().numpy(),
         logprobs=logprobs.gather(-1, chosen[:, None])[:, 0].cpu().numpy(),
         entropies=(entropy(logprobs) if form == "one" else _entropy_of_each(logprobs)).cpu().numpy(),
+        # Strictly greater: equal logits share the better rank, whatever order topk gives them.
         ranks=((wide > own).sum(-1) + 1).cpu().numpy().astype(np.int64),
         candidates=candidates.cpu().numpy().astype(np.int64),
         candidate_pieces=tuple(_class_names(pieces, row) for row in candidates.tolist()),

@@ -45,6 +45,7 @@ class TokenReader:
         if self._tokenizer is None:
             return tuple(f"<{number}>" for number in ids)
         size = len(self._tokenizer)
+        # Embeddings are often padded to a round size, so a model may have more ids than its tokenizer.
         known = self._tokenizer.convert_ids_to_tokens([int(number) if number < size else 0 for number in ids])
         return tuple(
             f"<{number}>" if number >= size or name is None else str(name)
@@ -90,8 +91,10 @@ class TokenReader:
             return int(asked)
         ids = self._tokenizer(asked, add_special_tokens=False)["input_ids"]
         unknown = getattr(self._tokenizer, "unk_token_id", None)
+        # A word that is not in the vocabulary becomes one unknown token, which is not what was asked for.
         if len(ids) == 1 and ids[0] != unknown:
             return int(ids[0])
+        # As the tokenizer writes it: "Ġcat", "##s".
         written = self._tokenizer.get_vocab().get(asked)
         if written is not None:
             return int(written)

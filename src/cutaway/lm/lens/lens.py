@@ -56,6 +56,7 @@ def lens(
         scores = _scores(
             run, streams, targets, (k, watched), _Readout(seen.logits[0], _skipped_norm(run, norm, notes), limit)
         )
+    # The lens takes a softmax over the classes, which independent labels do not have.
     if output_form(gen.model, gen.kind) != "one":
         notes.append(
             "The labels of this model are independent: ranks are valid, but probabilities assume exclusive labels."
@@ -141,6 +142,8 @@ def _scores(
         pieces = _pooled_logits(run, torch.stack(streams[::-1]), n_targets, readout.raw)
     else:
         rows = torch.tensor(np.asarray(targets.rows), device=run.device)
+        # The last layer comes first: KL compares the others with it, and if it is not the model's output, nothing else
+        # runs.
         hidden = torch.stack([stream[rows] for stream in streams[::-1]], dim=1)  # (target, layer from the end, d)
         pieces = _logits_by_target(run, hidden, readout.raw, readout.limit)
     for target, layers, logits in pieces:

@@ -51,6 +51,8 @@ def _inside(block: Block) -> Iterator[tuple[str, Point]]:
     for added in block.added:
         new = block.contributions[before : added.n]
         before = added.n
+        # Parts that are added at once have no point between them; after the last part, the point is the output of the
+        # block.
         if len(new) != 1 or added.n == len(block.contributions):
             continue
         site = added.cheaper_site if block.is_residual else _norm_output(added.cheaper_site)

@@ -74,6 +74,7 @@ class Scorer:
             self._has_gaps = bool(torch.isinf(z[0]).any())
         own = torch.cat([self.classes[target : target + 1], self.watched])
         values, largest = z[:, own], top[:, :1]
+        # -inf times a probability of 0 would be NaN.
         if self._has_gaps:
             z = torch.maximum(z, largest + _LEAST)
         scratch = self._buffer(z)
@@ -86,6 +87,8 @@ class Scorer:
         total = scratch.sum(-1)
         if is_first:
             self._end = scratch[0] / total[0]
+        # With lse = log Σ exp z: entropy is lse − Σ p z, and cross-entropy with the output is lse − Σ p_out z. So the
+        # log-probabilities of all classes are never written to memory.
         lse = (largest[:, 0].double() + total.double().log()).cpu()
         mean = (scratch.mul_(z).sum(-1) / total).double().cpu()  # expected logit, for the entropy
         crossed = (z @ self._end).double().cpu()

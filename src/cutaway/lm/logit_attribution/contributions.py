@@ -48,6 +48,7 @@ def split(named: ModelIndex, address: str | None, taken: Tensor, given: Tensor, 
         if onto is None:
             continue
         direction, rest = onto
+        # By autograd instead of .weight, whose orientation differs: the Conv1D of GPT-2 is transposed.
         leaf = taken.detach().clone().requires_grad_()
         with torch.enable_grad():
             (found,) = torch.autograd.grad((linear(leaf[None])[0].double() * direction).sum(), leaf)

@@ -55,6 +55,7 @@ def direction(run: PromptRun, objective: Objective, hidden: Tensor) -> Direction
             f"{type(run.model).__name__} pools several positions for its logits: use gen.saliency() instead."
         )
     step = max(1, min(len(hidden), _AT_ONCE // (4 * _n_classes(run))))  # the head takes at most one text length at once
+    # A soft cap bends the logits. What comes out of the head itself is then still linear.
     for at_head in (False, True):
         parts = []
         for start in range(0, len(rows), step):

@@ -115,6 +115,7 @@ def _groups(
     found: list[tuple[Group, Tensor]] = [
         (Group("embedding", "embedding", stack.stream[0]), along(stack.stream[0])[:, None])
     ]
+    # Rows of experts are sorted by expert, not by position.
     experts = _experts(run, stack, by)
     together: list[Tensor] = []
     for block in stack.blocks:

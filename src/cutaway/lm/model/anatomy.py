@@ -46,6 +46,7 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks
     inputs = _example_inputs(core) if inputs is None else inputs
     how = getattr(getattr(core, "config", None), "_attn_implementation", None)
     experts = getattr(getattr(core, "config", None), "_experts_implementation", None)
+    # Eager and fused attention, and experts one by one or together, run different ops.
     key = (structure_of(core), pattern, how, experts, *sorted(inputs))
     known = _cache.setdefault(core, {})
     if key in known:
@@ -106,6 +107,7 @@ def _trace_anatomy(model: nn.Module, inputs: Mapping[str, Any], pattern: str | N
         _stack(model, wiring, chain, role) for chain, role in zip((chains[0], *chains[1:][-1:]), roles, strict=True)
     ]
     logits = wiring.logits()
+    # A soft cap or a scale may follow the head, so the logits themselves need not be its output.
     head = nearest_linear(wiring, logits, ends=set(chains[-1].outputs))
     missing = {}
     parts = [c for stack in stacks for block in stack.blocks for c in block.contributions]

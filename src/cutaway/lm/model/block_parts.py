@@ -98,6 +98,7 @@ def _dominators(wiring: Wiring, start: int, end: int) -> list[int]:
     for node in sorted(reached, reverse=True):
         for parent in ways.get(node, ()):
             onward[parent] = onward.get(parent, 0) + onward.get(node, 0)
+    # A node lies on every path if as many paths lead through it as there are. Python integers do not overflow.
     total = reached[end]
     return [node for node in sorted(reached) if node != start and reached[node] * onward.get(node, 0) == total]
 
@@ -140,6 +141,7 @@ def _contribution(wiring: Wiring, call: int, node: int, stream: int) -> Contribu
     if any(_mixes(wiring, each) for each in inside):
         return Contribution("other", site)
     d = (wiring.shape(node) or (0,))[-1]
+    # Gates and routers are linear maps as well, but not as wide as the stream.
     downs = [*_linears(wiring, node, {stream}, width=d)] or [*_linears(wiring, node, {stream})][:1]
     inputs = [linear_operand(wiring, each) for each in downs]
     downs = [each for each in downs if not any(i in wiring.ancestors(linear_operand(wiring, each)) for i in inputs)]
@@ -172,6 +174,7 @@ def _attention(wiring: Wiring, inside: set[int]) -> int | None:
     for node in sorted(inside):
         if wiring.name(node) == "softmax":
             for other in sorted(inside):
+                # The softmax of a router is not followed by a product of two activations.
                 is_product = wiring.name(other) in ("matmul", "bmm", "baddbmm", "einsum") and _mixes(wiring, other)
                 if is_product and node in wiring.ancestors(other):
                     return node

@@ -39,6 +39,7 @@ def find_chains(wiring: Wiring, pattern: str | None = None) -> list[Chain]:
             groups.setdefault((row.parent, key), []).append(call)
         elif asked.covers_address(wiring.address(call)):
             groups.setdefault((0, _USER_NAMED), []).append(call)
+    # A module without a forward is a container, such as nn.ModuleList.
     listed = {_USER_NAMED} | {row.addresses[0] for row in wiring.trace.tables.modules if not row.has_forward}
     found = [chain for (_, key), calls in groups.items() for chain in _chains(wiring, calls, is_list=key in listed)]
     found = [chain for chain in found if _is_stream(wiring, chain)]
@@ -69,6 +70,7 @@ def _link(wiring: Wiring, one: int, other: int) -> tuple[int, str] | None:
     taken = [node for _, node in wiring.rows[one].inputs]
     shapes = {wiring.shape(node) for _, node in wiring.rows[other].outputs}
     for path, node in wiring.rows[one].outputs:
+        # What is passed through unchanged (mask, position embeddings) is not the stream.
         is_stream = node in given and node not in taken and _is_hidden_state(wiring, node)
         if is_stream and wiring.shape(node) in shapes:
             return node, path

@@ -225,6 +225,7 @@ class PromptRun:
     @contextmanager
     def eval_mode(self, *, gradients: bool = False) -> Iterator[ModelState]:
         """Context manager: eval mode, weights without gradients; restores everything afterwards."""
+        # With weights that require gradients, autograd would also save the inputs of every layer.
         asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
         with eval_mode(self.model, gradients=gradients) as state, token_window(self.n_given):
             try:
@@ -242,6 +243,7 @@ class PromptRun:
 
     def _split_batch(self, value: Tensor, n: int) -> Tensor:
         """The value with samples and positions in separate dimensions, if the model had merged them."""
+        # OPT runs its feed-forward network on (sample · position, unit).
         lengths = {len(self.ids(role)) for role in self.roles}
         if value.dim() == 2 and len(value) != n and any(len(value) == n * length for length in lengths):
             return value.reshape(n, -1, value.shape[-1])
@@ -253,6 +255,7 @@ class PromptRun:
 
     def _logits(self, given: Mapping[str, Any]) -> Tensor:
         """(sample, target, class); the head runs on the rows of the targets only, if the model supports it."""
+        # The head is the largest matrix of many models, and most rows of its output would be thrown away.
         if "logits_to_keep" in self.accepted and self.rows.numel():
             return logits_of(self.call(given, logits_to_keep=self.rows), self.model)
         found = logits_of(self.call(given), self.model)

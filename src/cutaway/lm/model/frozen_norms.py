@@ -85,6 +85,7 @@ def replace_norm(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
 
 def _call_in_float64(module: nn.Module, x: Tensor) -> Tensor:
     """(row, d) → (row, d), computed by a copy of the module in float64."""
+    # A copy: .double() converts a module in place.
     copied = deepcopy(module).double()
     found = copied(x[None])
     if not isinstance(found, Tensor):

@@ -114,6 +114,7 @@ class _Bypass:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         block = self._blocks[min(self._n, len(self._blocks) - 1)]
         self._n += 1
+        # Blocks take the stream as the first argument or by keyword, depending on the model.
         path = Site.parse(block.input).path
         stream = args[int(path)] if path.isdigit() else kwargs[path]
         new = self._hidden.to(stream) if block is self._last else stream

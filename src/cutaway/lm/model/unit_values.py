@@ -47,6 +47,7 @@ def _by_position(seen: ForwardResult, units: Units, n: int) -> Tensor:
     tokens = seen.values[units.rows].reshape(-1)
     ends = seen.values[units.ends].reshape(-1)
     value = value.reshape(len(tokens), -1)
+    # Ends are exclusive: a row belongs to the first expert whose end is greater.
     experts = torch.searchsorted(ends.long(), torch.arange(len(tokens), device=ends.device), right=True)
     laid = value.new_zeros(n, units.n_experts, value.shape[-1])
     laid[tokens.long(), experts] = value

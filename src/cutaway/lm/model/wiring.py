@@ -33,6 +33,7 @@ class Wiring:
     def name(self, node: int) -> str:
         """The function that computed it, without underscores; "" for a source."""
         nodes = self.trace.tables.nodes
+        # add_ and __iadd__ add as well.
         return nodes.name[node].strip("_") if nodes.kind[node] == OP else ""
 
     def parents(self, node: int) -> tuple[int, ...]:
@@ -167,6 +168,7 @@ class Wiring:
             made = [each for _, each in row.outputs]
             if row.first_node > node and given[:1] == [node] and len(made) == 1 and made[0] != node:
                 is_same = self.shape(made[0]) == self.shape(node)
+                # A square projection keeps the shape too, but multiplies with weights.
                 has_product = any(
                     self.name(each) in LINEAR for each in {*self.ancestors(made[0]), made[0]} - self.ancestors(node)
                 )

@@ -104,6 +104,7 @@ def memory_cost(run: PromptRun, limit: int) -> MemoryCost:
 def _measure(run: PromptRun) -> tuple[Growth, Growth]:
     """Growth of all tensors saved for the backward pass, and of the largest one."""
     longest = min(_PROBE_LENGTH, context_length(run.model) or _PROBE_LENGTH)
+    # Two lengths determine the two unknowns of `Growth`: bytes per position and per pair of positions.
     measured = [(n, *_saved_bytes(_with_length(run, n))) for n in (max(1, longest // 3), longest)]
     (n, saved, widest), (m, more, wider) = measured
     return Growth.fit((n, saved), (m, more)), Growth.fit((n, widest), (m, wider))
@@ -126,6 +127,7 @@ def _saved_bytes(run: PromptRun) -> tuple[float, float]:
     sizes: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
+        # By storage: views of one tensor are saved several times, but take memory once.
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             sizes[storage.data_ptr()] = storage.nbytes()

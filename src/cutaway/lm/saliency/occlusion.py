@@ -32,6 +32,7 @@ def occlusion(task: SaliencyTask, *, baseline: Any = ZERO) -> TargetScores:
                 else:
                     changed = value.repeat(len(places), 1, 1)
                     changed[torch.arange(len(places), device=value.device), places] = vectors[role].to(changed)
+                    # The other stack must run as the same batch.
                     others = {r: v.expand(len(places), -1, -1) for r, v in embeddings.items() if r != role}
                     logits = run.forward(embeds={role: changed, **others}).logits
                 drops.append(original - objective(logits).double())

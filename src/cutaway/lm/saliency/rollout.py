@@ -40,6 +40,7 @@ def attention_steps(own: NDArray[np.float64], cross: NDArray[np.float64] | None 
     for layer in range(len(own)):
         found.append(AttentionStep(_with_residual(own[layer].mean(0))))
         if cross is not None:
+            # Cross-attention is a step of its own: half from the encoder, half from the residual stream.
             found.append(AttentionStep(0.5 * np.eye(n), 0.5 * cross[layer].mean(0)))
     return found
 
@@ -71,6 +72,7 @@ def flow(
     first = [("encoder", 0, at) for at in range(n_below)] + [("decoder", 0, at) for at in range(n)]
     _add_edges(edges, "encoder", encoder or [])
     _add_edges(edges, "decoder", steps, 0 if encoder is None else len(encoder))
+    # One flow problem per row and token, each over all edges.
     if len(edges.capacities) * len(rows) * len(first) > _MOST_EDGES * 100:
         raise InputError(
             f"flow over {n + n_below:,} tokens and {len(steps)} attention layers solves one problem per target and "

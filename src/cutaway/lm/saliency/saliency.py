@@ -41,6 +41,7 @@ def saliency(
     given = {name: value for name, value in (("baseline", baseline), ("steps", steps)) if value is not None}
     score, options = _method_with_options(method, target, contrast, given)
     chosen = target_indices(gen, only)
+    # Tensors that are created in inference mode cannot take part in autograd.
     with torch.inference_mode(False):
         run = PromptRun.of(gen).select_targets(chosen)
         objective = make_objective(gen, target, contrast, chosen, run.device)
@@ -99,6 +100,7 @@ def _result(
     if run.is_causal:
         future = np.arange(-n_source, len(read))[None] > run.rows.cpu().numpy()[:, None]
         sums[future] = norms[future] = np.nan
+    # A contrast of a token with itself is 0 everywhere: there is nothing to normalize, and a note says so.
     totals = np.nansum(norms, 1, keepdims=True)
     empty = np.flatnonzero(totals[:, 0] == 0).tolist()
     comparable = objective.target if objective.others is None and isinstance(objective.target, str) else ""

@@ -53,6 +53,7 @@ def pwcca(task: ComparisonTask, *, weights: Weights = "fewer") -> Scores:
     bases = _bases(task.representations)
     for (i, j), product in products(task.representations, task.pairs, maps=[each.map for each in bases]):
         u, s, vt = np.linalg.svd(product, full_matrices=False)
+        # Rounding can take a correlation of 1 above 1.
         s = scores.correlations[i, j] = np.clip(s, 0.0, 1.0)
         from_a, from_b = _weighted_mean(u, s, bases[i]), _weighted_mean(vt.T, s, bases[j])
         is_a_smaller = task.representations[i].n_units <= task.representations[j].n_units
@@ -175,7 +176,9 @@ def _row_directions(representation: Representation, n: int | None, variance: flo
 def _n_kept(representation: Representation, values: Floats, n: int | None, variance: float | None) -> int:
     """How many directions to keep, given their variances."""
     if variance is None:
+        # With n_rows - 1 directions, all correlations are 1: centered rows span no more.
         return min(n or _MOST_DIRECTIONS, len(values), max(1, representation.n_rows - 2))
+    # The last share is 1 only up to rounding; variance=1 must still mean all directions.
     share = np.cumsum(values) / values.sum()
     found = min(int(np.searchsorted(share, variance - 1e-12)) + 1, len(values))
     if found >= representation.n_rows - 1:

@@ -98,6 +98,7 @@ def _is_gram_cheaper(task: ComparisonTask) -> bool:
     widths = [each.n_units for each in task.representations]
     n = task.n_rows
     by_units = n * sum(widths[i] * widths[j] for i, j in task.pairs)
+    # Half: only tiles on and above the diagonal are computed.
     by_rows = n * n * (sum(widths) + len(widths) ** 2) / 2
     return by_rows < by_units
 
@@ -141,10 +142,12 @@ def _over_tiles(representations: Sequence[Representation], widths: Floats | None
             if above.start == beside.start:
                 corner = np.arange(above.stop - above.start)
                 if widths is not None:
+                    # The squared distance of a row to itself is rounding noise when it comes from inner products.
                     tiles[:, corner, corner] = 0.0
                 sums.diagonal[:, above] = tiles[:, corner, corner]
                 sums.products += flat @ flat.T
             else:
+                # Tiles below the diagonal are skipped; by symmetry, those above count twice.
                 sums.products += 2 * (flat @ flat.T)
                 sums.rows[:, beside] += tiles.sum(axis=1)
             sums.rows[:, above] += tiles.sum(axis=2)
@@ -166,6 +169,7 @@ def _squares(left: Floats, right: Floats, inner: Floats) -> Floats:
 def _widths(representations: Sequence[Representation], bandwidth: float) -> Floats:
     """A factor of the median distance between rows; with many rows, the median of an evenly spaced sample."""
     n = representations[0].n_rows
+    # 2,048 rows make 32 MB of distances.
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS_FOR_MEDIAN)).round().astype(np.int64))
     found = []
     for representation in representations:

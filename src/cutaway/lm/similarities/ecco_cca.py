@@ -73,6 +73,8 @@ def pwcca(task: ComparisonTask) -> Scores:
         values = x[:, found.kept_x] if is_x else y[:, found.kept_y]
         directions = found.u if is_x else found.v
         mean = values.mean(axis=0)
+        # Not canonical variables: the directions lack the factor Σxx^(-1/2), and the mean is added back. Kept for
+        # parity.
         basis, _ = np.linalg.qr((values - mean) @ directions + mean)
         weights = np.abs(basis.T @ values).sum(axis=1)
         scores.correlations[i, j] = found.correlations

@@ -37,6 +37,7 @@ def products(
             for (i, j), total in sums.items():
                 total += blocks[place[i]].T @ blocks[place[j]]
         while sums:
+            # Popped, so that each product is freed as soon as the caller is done with it.
             yield sums.popitem()
 
 

@@ -154,6 +154,7 @@ def _make_representation(name: str, given: Any) -> Representation:
             least, most = np.minimum(least, values.min(axis=0)), np.maximum(most, values.max(axis=0))
             if rows.start == 0:
                 shift = values.mean(axis=0)
+            # Relative to the mean of the first block: the sum of many large values would lose digits.
             total += (values - shift).sum(axis=0)
     except InputError as error:
         raise type(error)(f"{name}: {error}") from error
