@@ -142,7 +142,7 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a number as target": (
         lambda: gen().saliency(target=99),  # type: ignore[arg-type]
-        "target=99 is a int, but target= is the value to explain.* only=99 chooses the token",
+        "target=99 is not the name of a value to explain.* only=99 chooses the token",
     ),
     "a text as number": (lambda: gen().saliency(only="last"), "only='last' has a str"),  # type: ignore[arg-type]
     "a token as norm": (lambda: gen().lens(" cat"), "norm=' cat' is a str.* watch=' cat' follows a token"),  # type: ignore[arg-type]

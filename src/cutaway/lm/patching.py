@@ -77,7 +77,7 @@ def patch(
         raise InputError(f"at={at!r}: give {', '.join(get_args(PatchedPart))}; cutaway.studies.patch takes any site.")
     core = eager_module(model)
     both = _Pair.of(core, tokenizer, clean, corrupted)
-    wanted, other = both.answers(target, contrast)
+    answer, other = both.answers(target, contrast)
     rows = _rows(both.clean, at)
     columns = _columns(positions, both.n)
     # One clean run serves all patches.
@@ -85,7 +85,7 @@ def patch(
 
     def logit_difference(logits: Tensor) -> Any:
         """(sample,): the logit difference."""
-        return (logits[:, 0, wanted] - logits[:, 0, other]).double().cpu().numpy()
+        return (logits[:, 0, answer] - logits[:, 0, other]).double().cpu().numpy()
 
     cells = [(row, column) for row in range(len(rows)) for column in range(len(columns))]
     scores = np.empty(len(cells))
@@ -113,7 +113,7 @@ def patch(
             "part": at,
             "clean": "".join(both.pieces[0]),
             "corrupted": "".join(both.pieces[1]),
-            "target": both.name_of(wanted),
+            "target": both.name_of(answer),
             "contrast": both.name_of(other),
         },
     )
@@ -158,17 +158,17 @@ class _Pair:
 
     def answers(self, target: Any, contrast: Any) -> tuple[int, int]:
         """The two classes whose logits are compared."""
-        wanted, other = (
+        answer, other = (
             int(run.logits()[0].argmax()) if given is None else self.classes.id_of(given, option)
             for run, given, option in ((self.clean, target, "target"), (self.corrupted, contrast, "contrast"))
         )
-        if wanted == other:
+        if answer == other:
             how = "both prompts lead to" if target is None or contrast is None else "target and contrast are both"
             raise InputError(
-                f"{how} {self.name_of(wanted)!r}, so there is no difference to measure: give target=' Paris' and "
+                f"{how} {self.name_of(answer)!r}, so there is no difference to measure: give target=' Paris' and "
                 "contrast=' Rome', for example."
             )
-        return wanted, other
+        return answer, other
 
     def name_of(self, number: int) -> str:
         return self.classes.texts([number])[0]
@@ -210,17 +210,17 @@ def _rows(run: PromptRun, at: PatchedPart) -> list[_Row]:
     if at == "stream":
         return [_Row(block.output, f"layer {block.index}") for block in stack.blocks]
     if at == "heads":
-        found = []
+        head_rows = []
         for block, heads in zip(stack.blocks, run.anatomy.heads("encoder"), strict=True):
             for each in heads:
                 if each.mixed is None:
                     raise InputError(f"the heads of {block.address!r} have no output projection to patch before.")
                 parts = [slice(head * each.head_dim, (head + 1) * each.head_dim) for head in range(each.n_heads)]
-                found += [
+                head_rows += [
                     _Row(each.mixed, f"layer {block.index} head {head}", head, units)
                     for head, units in enumerate(parts)
                 ]
-        return found
+        return head_rows
     rows = [_Row(each.site, f"layer {block.index}") for block in stack.blocks for each in block.of(at)]
     if not rows:
         reason = run.anatomy.missing.get(at, f"no part of its blocks adds {at} to the residual stream")
@@ -235,14 +235,14 @@ def _columns(positions: Any, n: int) -> list[int | None]:
         if positions != "each":
             raise InputError(f'positions={positions!r}: give "each", a list of positions, or None for all at once.')
         return [*range(n)]
-    found: list[int | None] = []
+    columns: list[int | None] = []
     for position in positions:
         if isinstance(position, bool) or not hasattr(position, "__index__") or not -n <= int(position) < n:
             raise InputError(f"position {position!r}: the prompts have {n} tokens, counted from 0.")
-        found.append(int(position) % n)
-    if not found:
+        columns.append(int(position) % n)
+    if not columns:
         raise InputError('positions= is empty: give "each", a list of positions, or None for all at once.')
-    return found
+    return columns
 
 
 def _patches(

@@ -101,11 +101,11 @@ class Attention(Result):
     @property
     def entropy(self) -> Floats:
         """(layer, head): mean entropy over queries in nats: 0 if a head always attends to a single token."""
-        found = np.empty(self.weights.shape[:2])
+        entropies = np.empty(self.weights.shape[:2])
         for layer, weights in enumerate(self.weights):  # per layer: logarithms of all would double the memory
             w = weights.astype(np.float64)
-            found[layer] = -(w * np.log(np.where(w > 0, w, 1.0))).sum(-1).mean(-1)
-        return found
+            entropies[layer] = -(w * np.log(np.where(w > 0, w, 1.0))).sum(-1).mean(-1)
+        return entropies
 
     @property
     def first(self) -> Floats:
@@ -176,14 +176,18 @@ class Attention(Result):
     def table(self) -> Any:
         """One row per head: a pandas DataFrame if pandas is installed, else a list of dicts."""
         entropy, first = self.entropy, self.first
-        own = None if self.is_cross else (self.previous, self.itself)
+        neighbors = None if self.is_cross else (self.previous, self.itself)
         return to_dataframe(
             {
                 "layer": int(layer),
                 "head": head,
                 "entropy": float(entropy[i, j]),
                 "first": float(first[i, j]),
-                **({} if own is None else {"previous": float(own[0][i, j]), "itself": float(own[1][i, j])}),
+                **(
+                    {}
+                    if neighbors is None
+                    else {"previous": float(neighbors[0][i, j]), "itself": float(neighbors[1][i, j])}
+                ),
                 "site": self.sites[i],
             }
             for i, layer in enumerate(self.layers)

@@ -375,8 +375,8 @@ class Generation:
         return written
 
     def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
+        html: str = late.call("result._repr_html_", self)
+        return html
 
     def __repr__(self) -> str:
         shown = [

@@ -153,7 +153,7 @@ class Lens(Result):
         if n > self.k:
             raise InputError(f"n={n} is more than the {self.k} tokens stored per layer: use gen.lens(k={n}).")
         pieces, probs = self.top_pieces[:, target, :n].tolist(), self.top_probs[:, target, :n].tolist()
-        return [list(zip(one, other, strict=True)) for one, other in zip(pieces, probs, strict=True)]
+        return [list(zip(texts, shares, strict=True)) for texts, shares in zip(pieces, probs, strict=True)]
 
     def watch(self, tokens: str | int | Sequence[str | int]) -> Watched:
         """Ranks and probabilities of some tokens at every layer and target: `lens.watch([" is", " are"])`.
@@ -177,20 +177,20 @@ class Lens(Result):
         return watched
 
     def _from_watched(self, asked: Sequence[str | int]) -> Watched | None:
-        own = self.watched
-        if own is None or not asked:
+        watched = self.watched
+        if watched is None or not asked:
             return None
-        ids = own.ids.tolist()
+        ids = watched.ids.tolist()
         places = [
-            (own.pieces.index(each) if each in own.pieces else -1)
+            (watched.pieces.index(each) if each in watched.pieces else -1)
             if isinstance(each, str)
             else (ids.index(each) if each in ids else -1)
             for each in asked
         ]
         if -1 in places:
             return None
-        taken = (own.ids[places], own.ranks[..., places], own.logprobs[..., places])
-        return Watched(taken[0], tuple(own.pieces[i] for i in places), taken[1], taken[2])
+        taken = (watched.ids[places], watched.ranks[..., places], watched.logprobs[..., places])
+        return Watched(taken[0], tuple(watched.pieces[i] for i in places), taken[1], taken[2])
 
     def table(self) -> Any:
         """One row per layer and target: a pandas DataFrame if pandas is installed, else a list of dicts."""

@@ -111,22 +111,22 @@ class LogitAttribution(Result):
 
     def of(self, kind: PartKind) -> Floats:
         """(target, group, part): all parts of a kind, one group per attention or feed-forward network."""
-        found = [self.values[:, span] for group, span in self._spans() if group.kind == kind]
-        if not found:
+        columns = [self.values[:, span] for group, span in self._spans() if group.kind == kind]
+        if not columns:
             kinds = ", ".join(repr(each) for each in dict.fromkeys(group.kind for group in self.groups))
             raise InputError(f"there is no {kind!r} here, only {kinds}: call it with by={kind!r}.")
-        if len({each.shape[1] for each in found}) > 1:
+        if len({each.shape[1] for each in columns}) > 1:
             raise InputError(f"layers have different numbers of {kind}s: use .values and .groups.")
-        return np.stack(found, 1)
+        return np.stack(columns, 1)
 
     def layers(self) -> Floats:
         """(target, layer): what each layer adds, all its parts together."""
         n = max((group.layer for group in self.groups), default=-1) + 1
-        found = np.zeros((len(self), n))
+        totals = np.zeros((len(self), n))
         for group, span in self._spans():
             if group.layer >= 0:
-                found[:, group.layer] += self.values[:, span].sum(1)
-        return found
+                totals[:, group.layer] += self.values[:, span].sum(1)
+        return totals
 
     def top(self, target: int = -1, n: int = 10) -> list[tuple[str, float]]:
         """The parts with the largest contributions, positive or negative, by name."""

@@ -163,15 +163,15 @@ class Saliency(Result):
         return self._merged("segment", [*groups, *(rest for rest in rests.values() if rest)], names)
 
     def _merged(self, unit: SaliencyUnit, groups: Sequence[Sequence[int]], names: Sequence[str]) -> Saliency:
-        kept = [(list(group), name) for group, name in zip(groups, names, strict=True) if group]
-        home = {at: i for i, (group, _) in enumerate(kept) for at in group}
+        groups_named = [(list(group), name) for group, name in zip(groups, names, strict=True) if group]
+        home = {at: i for i, (group, _) in enumerate(groups_named) for at in group}
         return replace(
             self,
-            scores=_summed(self.scores, [group for group, _ in kept]),
-            signed=_summed(self.signed, [group for group, _ in kept]),
-            positions=tuple(name for _, name in kept),
-            roles=tuple(self.roles[group[0]] for group, _ in kept),
-            is_written=np.array([bool(self.is_written[group].all()) for group, _ in kept], bool),
+            scores=_summed(self.scores, [group for group, _ in groups_named]),
+            signed=_summed(self.signed, [group for group, _ in groups_named]),
+            positions=tuple(name for _, name in groups_named),
+            roles=tuple(self.roles[group[0]] for group, _ in groups_named),
+            is_written=np.array([bool(self.is_written[group].all()) for group, _ in groups_named], bool),
             places=np.array([home.get(at, -1) for at in self.places.tolist()], np.int64),
             word_of=None,
             spans=(),
@@ -231,9 +231,9 @@ class Saliency(Result):
 
 def _summed(values: NDArray[np.float64], groups: Sequence[Sequence[int]]) -> NDArray[np.float64]:
     """(target, group): sums over each group; NaN if all of it is at later positions."""
-    found = np.full((len(values), len(groups)), np.nan)
+    sums = np.full((len(values), len(groups)), np.nan)
     for i, group in enumerate(groups):
         part = values[:, list(group)]
         # nansum of nothing is 0, but a word that lies in the future has no score.
-        found[:, i] = np.where(np.isnan(part).all(1), np.nan, np.nansum(part, 1))
-    return found
+        sums[:, i] = np.where(np.isnan(part).all(1), np.nan, np.nansum(part, 1))
+    return sums

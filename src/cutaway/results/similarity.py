@@ -129,8 +129,8 @@ class Dissimilarities(Result):
     @property
     def upper(self) -> NDArray[np.float64]:
         """The dissimilarity of each row to each later one, as a vector."""
-        found: NDArray[np.float64] = self.values[np.triu_indices(len(self), 1)]
-        return found
+        vector: NDArray[np.float64] = self.values[np.triu_indices(len(self), 1)]
+        return vector
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return to_array(self.values, dtype, copy is not False)  # small: a copy you may write to

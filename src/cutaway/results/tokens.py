@@ -50,10 +50,10 @@ class Tokens:
     @property
     def word_texts(self) -> tuple[str, ...]:
         """The words, without surrounding spaces."""
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         for word, piece in zip(self.words.tolist(), self.pieces, strict=True):
-            found[word] = found.get(word, "") + piece
-        return tuple(_BYTES.sub(_decode_bytes, text.strip() or text) for text in found.values())
+            texts[word] = texts.get(word, "") + piece
+        return tuple(_BYTES.sub(_decode_bytes, text.strip() or text) for text in texts.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +92,8 @@ class Steps:
     @property
     def probs(self) -> NDArray[np.float64]:
         """(step,): the probability of the choice."""
-        found: NDArray[np.float64] = np.exp(self.logprobs)
-        return found
+        probs: NDArray[np.float64] = np.exp(self.logprobs)
+        return probs
 
 
 @dataclass(frozen=True, slots=True, eq=False)

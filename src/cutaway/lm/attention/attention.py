@@ -39,8 +39,8 @@ def attention(
         raise InputError(
             f"rows={rows!r}: give 'all', or 'targets' for only the queries that targets were predicted at."
         )
-    own = _rows(run) if read is gen.read else []
-    at = sorted(set(own)) if rows == "targets" else list(range(len(read)))
+    target_rows = _rows(run) if read is gen.read else []
+    at = sorted(set(target_rows)) if rows == "targets" else list(range(len(read)))
     if not at:
         why = "no single query predicts a label" if read is gen.read else "an encoder predicts no targets"
         raise InputError(f"rows='targets': {why}; leave rows= out.")
@@ -55,8 +55,8 @@ def attention(
         queries=tuple(read.pieces[i] for i in at),
         keys=given.pieces,
         positions=np.array(at, np.int64),
-        rows=np.array([at.index(row) for row in own], np.int64),
-        targets=gen.targets.pieces if own else (),
+        rows=np.array([at.index(row) for row in target_rows], np.int64),
+        targets=gen.targets.pieces if target_rows else (),
         role=asked,
         is_cross=cross,
         n_layers=len(heads),
@@ -73,8 +73,8 @@ def _role(run: PromptRun, role: Any, cross: bool) -> Role:
             "cross=True is attention of a decoder to an encoder: "
             + ("leave out role=." if role == "encoder" else f"{type(run.model).__name__} has no encoder.")
         )
-    found: Role = run.anatomy.stack.role if role is None else role
-    return found
+    stack_role: Role = run.anatomy.stack.role if role is None else role
+    return stack_role
 
 
 def _rows(run: PromptRun) -> list[int]:
@@ -82,8 +82,8 @@ def _rows(run: PromptRun) -> list[int]:
     if run.kind != "classifier":
         return list(run.rows.tolist())
     with torch.inference_mode(False):
-        found = source_positions(run, run.hidden()[-1])
-    return [] if found is None else list(found.tolist())
+        positions = source_positions(run, run.hidden()[-1])
+    return [] if positions is None else list(positions.tolist())
 
 
 def _dtype(heads: Sequence[Heads], n_rows: int, n_keys: int, limit: int, *, is_all: bool) -> torch.dtype:

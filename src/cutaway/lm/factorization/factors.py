@@ -110,9 +110,9 @@ def _neuron_matrix(gens: list[Generation], layers: LayerChoice, at: Any, role: R
                 columns = _at_sites(run, at)
                 chosen["at"] = list(columns)
             else:
-                own = layer_indices(layers, len(stack.blocks))
-                columns, notes = _feed_forward(run, stack, own)
-                chosen["layers"] = None if layers is None else own
+                indices = layer_indices(layers, len(stack.blocks))
+                columns, notes = _feed_forward(run, stack, indices)
+                chosen["layers"] = None if layers is None else indices
             text = _text(gen, each, start, f"{number}" if len(gens) > 1 else "", len(run.roles) > 1)
             columns = {site: values[: text.end - start] for site, values in columns.items()}
             blocks.append((text, columns))
@@ -134,7 +134,7 @@ def _neuron_matrix(gens: list[Generation], layers: LayerChoice, at: Any, role: R
 def _feed_forward(
     run: PromptRun, stack: Stack, layers: list[int]
 ) -> tuple[dict[str, NDArray[np.float32]], tuple[str, ...]]:
-    found = unit_values(run, stack.role, layers=layers)
+    values_by_layer = unit_values(run, stack.role, layers=layers)
     units = [c.units for layer in layers for c in stack.blocks[layer].contributions if c.units is not None]
     if not units:
         raise InputError(f"layers={layers} of {run.anatomy.model_name} have no feed-forward neurons: choose others.")
@@ -144,7 +144,7 @@ def _feed_forward(
         f"Neurons of the {n_experts} experts of a layer are counted one expert after another, {most.width} each. They "
         "share a site, so an edit of one reaches the same neuron of every expert."
     )
-    columns = {each.site: _array(values) for each, values in zip(units, found, strict=True)}
+    columns = {each.site: _array(values) for each, values in zip(units, values_by_layer, strict=True)}
     return columns, (note,) if n_experts > 1 else ()
 
 
@@ -188,5 +188,5 @@ def _as_list(gen: Any) -> list[Generation]:
 
 
 def _array(values: Any) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = values.detach().float().cpu().numpy()
-    return found
+    array: NDArray[np.float32] = values.detach().float().cpu().numpy()
+    return array

@@ -62,8 +62,8 @@ class BeamRecorder:
         parents = [number.get(row[:-1], -1) for row in nodes]
         logprobs = [self._nodes[row] for row in nodes]
         scores: list[float] = []
-        for parent, own in zip(parents, logprobs, strict=True):
-            scores.append(own + (scores[parent] if parent >= 0 else 0.0))
+        for parent, logprob in zip(parents, logprobs, strict=True):
+            scores.append(logprob + (scores[parent] if parent >= 0 else 0.0))
         ids = [row[-1] for row in nodes]
         return Beams(
             ids=np.array(ids, np.int64),

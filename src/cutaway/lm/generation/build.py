@@ -70,7 +70,7 @@ def build_generation(
         logits = PromptRun.of(bare, model=model).logits()
     picked = logits.argmax(-1) if chosen is None else torch.as_tensor(list(chosen), device=logits.device)
     targets = _target_tokens(picked.tolist(), labels, pieces)
-    made = Generation(
+    generation = Generation(
         kind=kind,
         read=bare.read,
         n_prompt=n_prompt,
@@ -87,7 +87,7 @@ def build_generation(
         more_inputs=bare.more_inputs,
         about=_about(model, tokenizer),
     )
-    return made.with_model(model, tokenizer)
+    return generation.with_model(model, tokenizer)
 
 
 @contextmanager
@@ -107,8 +107,8 @@ def context_errors(model: nn.Module, n: int) -> Iterator[None]:
 
 def _drop_unused_inputs(gen: Generation, run: PromptRun) -> Generation:
     """The generation without inputs that the model's forward does not accept."""
-    kept = {name: values for name, values in gen.more_inputs.items() if name in run.accepted}
-    return replace(gen, more_inputs=kept)
+    accepted = {name: values for name, values in gen.more_inputs.items() if name in run.accepted}
+    return replace(gen, more_inputs=accepted)
 
 
 def _text(kind: str, read: Sequence[int], rows: Sequence[int], targets: Tokens, pieces: TokenReader) -> str:
@@ -145,7 +145,7 @@ def plain_option(value: object) -> object:
 
 def _about(model: Any, tokenizer: Any) -> dict[str, object]:
     config = getattr(model, "config", None)
-    found: dict[str, object] = {
+    facts: dict[str, object] = {
         "model": type(model).__name__,
         "name": str(getattr(config, "_name_or_path", "") or getattr(config, "name_or_path", "") or ""),
         "dtype": str(next((p.dtype for p in model.parameters()), "")).removeprefix("torch."),
@@ -153,7 +153,7 @@ def _about(model: Any, tokenizer: Any) -> dict[str, object]:
         "torch": str(torch.__version__),
         "transformers": str(getattr(sys.modules.get("transformers"), "__version__", "")),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _empty(*shape: int) -> Any:

@@ -127,13 +127,13 @@ def classify(
         shape = logits_of(core(input_ids=ids, **_fixed_options(core)), core).shape
     labels = label_names(core, int(shape[-1]))
     classes = Classes(None, labels)
-    wanted = None if target is None else [classes.id_of(label, "target") for label in as_list(target)]
+    chosen = None if target is None else [classes.id_of(label, "target") for label in as_list(target)]
     if len(shape) == 2:
         if positions is not None:
             raise InputError(f"positions= is for models that label tokens; {type(core).__name__} labels whole texts.")
-        rows = [0] * len(wanted or [0])
+        rows = [0] * len(chosen or [0])
     else:
-        rows, wanted = _token_rows(tokenizer, encoded.ids, positions, wanted)
+        rows, chosen = _token_rows(tokenizer, encoded.ids, positions, chosen)
     return build_generation(
         core,
         tokenizer,
@@ -142,13 +142,13 @@ def classify(
         read=encoded.ids,
         n_prompt=len(encoded.ids),
         rows=rows,
-        chosen=wanted,
+        chosen=chosen,
         labels=labels,
     )
 
 
 def _token_rows(
-    tokenizer: Any, ids: list[int], positions: Sequence[int] | None, wanted: list[int] | None
+    tokenizer: Any, ids: list[int], positions: Sequence[int] | None, labels: list[int] | None
 ) -> tuple[list[int], list[int] | None]:
     special = set(getattr(tokenizer, "all_special_ids", None) or ())
     rows = [i for i, number in enumerate(ids) if number not in special] if positions is None else list(positions)
@@ -156,9 +156,9 @@ def _token_rows(
         if not hasattr(row, "__index__") or not -len(ids) <= int(row) < len(ids):
             raise InputError(f"positions has {row!r}: the text has {len(ids)} tokens, counted from 0.")
     rows = [row % len(ids) for row in rows]
-    if wanted is None:
+    if labels is None:
         return rows, None
-    return [row for row in rows for _ in wanted], [label for _ in rows for label in wanted]
+    return [row for row in rows for _ in labels], [label for _ in rows for label in labels]
 
 
 def _fixed_options(model: Any) -> dict[str, Any]:

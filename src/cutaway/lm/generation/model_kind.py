@@ -47,10 +47,10 @@ def kind_of(model: nn.Module) -> GenerationKind:
     """
     if model in _cache:
         return _cache[model]
-    found = _kind_of(model)
+    kind = _kind_of(model)
     if not sessions.edits:  # an edited model may look like another kind, so it is not cached
-        _cache[model] = found
-    return found
+        _cache[model] = kind
+    return kind
 
 
 def _kind_of(model: Any) -> GenerationKind:
@@ -75,33 +75,33 @@ def _kind_of(model: Any) -> GenerationKind:
             return "causal" if can_generate else "masked"
         changed = logits_of(model(input_ids=other, **fixed), model)
     # some heads rule out tokens with -inf
-    one, other_one = (each[0, 0].double().masked_fill(each[0, 0].isinf(), 0.0) for each in (logits, changed))
+    first, first_changed = (each[0, 0].double().masked_fill(each[0, 0].isinf(), 0.0) for each in (logits, changed))
     # mixture-of-experts layers process rows in another order, and round differently
-    slack = 4 * torch.finfo(logits.dtype).eps * float(one.abs().max())
-    return "causal" if float((one - other_one).abs().max()) <= slack else "masked"
+    slack = 4 * torch.finfo(logits.dtype).eps * float(first.abs().max())
+    return "causal" if float((first - first_changed).abs().max()) <= slack else "masked"
 
 
 def _sizes(model: nn.Module) -> set[int]:
     """Possible vocabulary sizes: that of the input embedding, or of any embedding if it is unknown."""
     known = vocab_size(model)
-    found = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
-    return set(found) if known is None else {known}
+    sizes = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
+    return set(sizes) if known is None else {known}
 
 
 def vocab_size(model: Any) -> int | None:
     """Number of tokens in the input embedding; None if unknown."""
     embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
-    found = getattr(embedding, "num_embeddings", None)
-    if isinstance(found, int):
-        return found
+    n_tokens = getattr(embedding, "num_embeddings", None)
+    if isinstance(n_tokens, int):
+        return n_tokens
     weight = getattr(embedding, "weight", None)
     return None if weight is None else int(weight.shape[0])
 
 
 def context_length(model: Any) -> int | None:
     """Number of positions that the config allows; None if it does not say."""
-    found = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    return found if isinstance(found, int) and found > 0 else None
+    n_positions = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    return n_positions if isinstance(n_positions, int) and n_positions > 0 else None
 
 
 def check_ids(model: Any, tokenizer: Any, ids: list[int]) -> None:

@@ -63,26 +63,26 @@ def lens(
         )
     elif not positions:
         notes += drift_notes(gen, "logprob", scores.logprobs[-1].numpy())
-    made = _result(gen, scores, where, targets, classes)
-    made = replace(made, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
+    result = _result(gen, scores, where, targets, classes)
+    result = replace(result, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
     if watched:
-        own = Watched(
+        followed = Watched(
             np.array(watched, np.int64),
             classes.texts(watched),
             scores.watched_ranks.numpy(),
             scores.watched_logprobs.numpy(),
         )
-        made = replace(made, watched=own)
+        result = replace(result, watched=followed)
     again = partial(_watch_again, gen, norm=norm, after=after, positions=positions, limit=limit)
-    object.__setattr__(made, "_again", again)  # keeps the generation, which holds its model by weak reference
-    return made
+    object.__setattr__(result, "_again", again)  # keeps the generation, which holds its model by weak reference
+    return result
 
 
 def _watch_again(gen: Generation, tokens: Sequence[str | int], **options: Any) -> Watched:
-    found = lens(gen, watch=tokens, k=1, **options).watched
-    if found is None:
+    watched = lens(gen, watch=tokens, k=1, **options).watched
+    if watched is None:
         raise InputError("give at least one token to watch: lens.watch([' is', ' are']).")
-    return found
+    return watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class _Readout:
 def _skipped_norm(run: PromptRun, norm: bool, notes: list[str]) -> str | None:
     if norm:
         return None
-    found = run.anatomy.stack.final_norm
-    if found is None:
+    final_norm = run.anatomy.stack.final_norm
+    if final_norm is None:
         notes.append("this model has no final norm: norm=False is the same as norm=True.")
-    return found
+    return final_norm
 
 
 def _all_positions(gen: Generation, run: PromptRun) -> _Targets:
@@ -170,11 +170,11 @@ def _logits_by_target(
         some = hidden[start : start + n]
         ends = torch.cat([logits for _, logits in iter_head_logits(run, some[:, :1], limit=limit)])
         with bypass_module(run, raw):  # collected before the yield: no caller may see it bypassed
-            found = torch.cat([logits for _, logits in iter_head_logits(run, some[:, 1:], limit=limit)])
+            others = torch.cat([logits for _, logits in iter_head_logits(run, some[:, 1:], limit=limit)])
         for target in range(len(some)):
             yield start + target, last, ends[target : target + 1]
-            own = found[target * (n_layers - 1) : (target + 1) * (n_layers - 1)]
-            yield start + target, range(n_layers - 2, -1, -1), own
+            its_logits = others[target * (n_layers - 1) : (target + 1) * (n_layers - 1)]
+            yield start + target, range(n_layers - 2, -1, -1), its_logits
 
 
 def _width(run: PromptRun, hidden: Tensor) -> int:
@@ -188,21 +188,21 @@ def _pooled_logits(
 ) -> Iterator[tuple[int, range, Tensor]]:
     """The same for a sequence classifier: all targets share their logits."""
     parts = [hidden] if raw is None else [hidden[:1]]
-    found = [logits for _, logits in iter_head_logits(run, parts[0])]
+    chunks = [logits for _, logits in iter_head_logits(run, parts[0])]
     if raw is not None:
         with bypass_module(run, raw):
-            found += [logits for _, logits in iter_head_logits(run, hidden[1:])]
-    logits = torch.cat(found)
+            chunks += [logits for _, logits in iter_head_logits(run, hidden[1:])]
+    logits = torch.cat(chunks)
     for target in range(n_targets):
         yield target, range(len(hidden) - 1, -1, -1), logits
 
 
-def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
+def _check_last_layer(last: Tensor, output: Tensor, run: PromptRun) -> None:
     """Raises unless the last layer gives the model's own logits; otherwise no layer of the lens can be trusted."""
-    finite = torch.isfinite(own)
-    apart = float((found - own).masked_fill(~finite, 0.0).abs().max())
-    size = float(own.masked_fill(~finite, 0.0).abs().max())
-    most = max(_RTOL, 16 * torch.finfo(own.dtype).eps) * max(size, 1e-30)
+    finite = torch.isfinite(output)
+    apart = float((last - output).masked_fill(~finite, 0.0).abs().max())
+    size = float(output.masked_fill(~finite, 0.0).abs().max())
+    most = max(_RTOL, 16 * torch.finfo(output.dtype).eps) * max(size, 1e-30)
     if apart <= most:
         return
     raise InputError(

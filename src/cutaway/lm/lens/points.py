@@ -32,17 +32,17 @@ def points(stack: Stack, after: str | Sequence[str]) -> tuple[list[Point], list[
     if not asked or asked - {*PARTS}:
         raise InputError(f"after={after!r}: give {', '.join(map(repr, PARTS))}, or several of these.")
     last = stack.blocks[-1]
-    found = [Point(EMBEDDING, stack.stream[0])]
+    places = [Point(EMBEDDING, stack.stream[0])]
     seen: set[str] = set()
     for block in stack.blocks:
         inner = [each for each in _inside(block) if each[0] in asked]
         seen |= {kind for kind, _ in inner}
         ends_so = "mlp" in asked and bool(block.contributions) and block.contributions[-1].kind == "mlp"
-        found += [point for kind, point in inner if point.site != block.output]
+        places += [point for kind, point in inner if point.site != block.output]
         if "block" in asked or ends_so or block is last:
-            found.append(Point(str(block.index), block.output))
+            places.append(Point(str(block.index), block.output))
             seen |= {"mlp"} if ends_so else set()
-    return found, _notes(stack, asked - {"block"} - seen, bool(asked & {"attention"} & seen))
+    return places, _notes(stack, asked - {"block"} - seen, bool(asked & {"attention"} & seen))
 
 
 def _inside(block: Block) -> Iterator[tuple[str, Point]]:

@@ -72,8 +72,8 @@ class Scorer:
         is_first = layers[0] == len(self.scores.ranks) - 1
         if is_first:
             self._has_gaps = bool(torch.isinf(z[0]).any())
-        own = torch.cat([self.classes[target : target + 1], self.watched])
-        values, largest = z[:, own], top[:, :1]
+        tokens = torch.cat([self.classes[target : target + 1], self.watched])
+        values, largest = z[:, tokens], top[:, :1]
         # -inf times a probability of 0 would be NaN.
         if self._has_gaps:
             z = torch.maximum(z, largest + _LEAST)
@@ -95,7 +95,7 @@ class Scorer:
         entropies = (lse - mean).clamp(min=0)
         if is_first:
             self._end_entropy = float(lse[0] - crossed[0])  # the same sum as below, so that the KL of the end is 0
-        ranks = torch.stack([self._rank(z, values[:, i : i + 1]) for i in range(len(own))], -1).cpu()
+        ranks = torch.stack([self._rank(z, values[:, i : i + 1]) for i in range(len(tokens))], -1).cpu()
         logprobs = values.double().cpu() - lse[:, None]
         scores = self.scores
         scores.ranks[at], scores.watched_ranks[at] = ranks[:, 0], ranks[:, 1:]
@@ -105,9 +105,9 @@ class Scorer:
         scores.top_ids[at] = ids[:, :k].cpu()
         scores.top_logprobs[at] = top[:, :k].double().cpu() - lse[:, None]
 
-    def _rank(self, z: Tensor, own: Tensor) -> Tensor:
+    def _rank(self, z: Tensor, logit: Tensor) -> Tensor:
         """1 + number of strictly greater logits; adding ones as float32 is fast, and exact up to 2²⁴."""
-        return torch.gt(z, own, out=self._buffer(z)).sum(-1).long() + 1
+        return torch.gt(z, logit, out=self._buffer(z)).sum(-1).long() + 1
 
     def _buffer(self, like: Tensor) -> Tensor:
         if (

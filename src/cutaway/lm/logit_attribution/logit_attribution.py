@@ -43,8 +43,8 @@ def logit_attribution(
     with torch.inference_mode(False):
         chosen = target_indices(gen, only)
         run = PromptRun.of(gen)
-        kept = torch.tensor(chosen, device=run.device)
-        run = replace(run, rows=run.rows[kept], classes=run.classes[kept])
+        indices = torch.tensor(chosen, device=run.device)
+        run = replace(run, rows=run.rows[indices], classes=run.classes[indices])
         stack = _residual_stack(run)
         _check(run, stack, by, limit)
         objective = make_objective(gen, "logit", contrast, chosen, run.device)
@@ -112,7 +112,7 @@ def _groups(
     def along(site: str) -> Tensor:
         return (site_values.at(site, rows).double() * u).sum(-1)
 
-    found: list[tuple[Group, Tensor]] = [
+    parts: list[tuple[Group, Tensor]] = [
         (Group("embedding", "embedding", stack.stream[0]), along(stack.stream[0])[:, None])
     ]
     # Rows of experts are sorted by expert, not by position.
@@ -122,7 +122,7 @@ def _groups(
         layer = block.index
         if by == "layer":
             total = sum((along(part.site) for part in block.contributions), torch.zeros_like(u[:, 0]))
-            found.append((Group("layer", f"layer {layer}", block.address, layer), total[:, None]))
+            parts.append((Group("layer", f"layer {layer}", block.address, layer), total[:, None]))
             continue
         for part in block.contributions:
             what = _part_name(part)
@@ -131,30 +131,30 @@ def _groups(
             if by == "mlp" and part.kind == "attention":
                 together.append(value)
                 continue
-            made: Split | None = None
+            pieces: Split | None = None
             heads, units = part.heads, part.units
             given = site_values.at(part.site, rows)
             if by == "head" and heads is not None and heads.mixed is not None:
                 taken = site_values.at(heads.mixed, rows)
-                made = split(addresses, heads.out, taken, given, u, site=part.site)
-                made = Split(made.values.reshape(len(u), heads.n_heads, -1).sum(-1), made.bias)
+                pieces = split(addresses, heads.out, taken, given, u, site=part.site)
+                pieces = Split(pieces.values.reshape(len(u), heads.n_heads, -1).sum(-1), pieces.bias)
                 whole = replace(whole, kind="head", site=heads.mixed, n=heads.n_heads)
             elif by == "neuron" and units is not None:
                 if units.n_experts > 1:
-                    made = split_experts(addresses, units, experts[units.site][rows], given, u)
+                    pieces = split_experts(addresses, units, experts[units.site][rows], given, u)
                 else:
-                    made = split(addresses, units.down, site_values.at(units.site, rows), given, u, site=part.site)
+                    pieces = split(addresses, units.down, site_values.at(units.site, rows), given, u, site=part.site)
                 n = units.width * units.n_experts
                 whole = replace(whole, kind="neuron", site=units.site, n=n, n_experts=units.n_experts)
-            found.append((whole, value[:, None] if made is None else made.values))
-            if made is not None and bool((made.bias != 0).any()):
-                found.append((Group("bias", f"{layer} {what} bias", part.site, layer), made.bias[:, None]))
+            parts.append((whole, value[:, None] if pieces is None else pieces.values))
+            if pieces is not None and bool((pieces.bias != 0).any()):
+                parts.append((Group("bias", f"{layer} {what} bias", part.site, layer), pieces.bias[:, None]))
     if together:
-        found.insert(1, (Group("attention", "attention of all layers", ""), sum(together)[:, None]))  # type: ignore[index]
+        parts.insert(1, (Group("attention", "attention of all layers", ""), sum(together)[:, None]))  # type: ignore[index]
     if bool((towards.constant != 0).any()):
         site = stack.final_norm or run.anatomy.head
-        found.append((Group("bias", "final bias", site), towards.constant[:, None]))
-    return [group for group, _ in found], [value for _, value in found]
+        parts.append((Group("bias", "final bias", site), towards.constant[:, None]))
+    return [group for group, _ in parts], [value for _, value in parts]
 
 
 def _experts(run: PromptRun, stack: Stack, by: str) -> dict[str, Tensor]:
@@ -162,8 +162,8 @@ def _experts(run: PromptRun, stack: Stack, by: str) -> dict[str, Tensor]:
     if by != "neuron":
         return {}
     units = [each for each in run.anatomy.units(stack.role) if each.n_experts > 1]
-    found = feed_forward_values(run, stack.role, units) if units else []
-    return {each.site: values for each, values in zip(units, found, strict=True)}
+    values_by_layer = feed_forward_values(run, stack.role, units) if units else []
+    return {each.site: values for each, values in zip(units, values_by_layer, strict=True)}
 
 
 def _part_name(part: Contribution) -> str:

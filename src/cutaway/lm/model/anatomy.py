@@ -51,27 +51,27 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks
     known = _cache.setdefault(core, {})
     if key in known:
         return _remember_pattern(core, pattern, known[key])
-    found = _trace_anatomy(core, shorten(inputs), pattern)
+    traced = _trace_anatomy(core, shorten(inputs), pattern)
     if not sessions.edits:  # an edited model may have other parts, so it is not cached
-        known[key] = found
-    return _remember_pattern(core, pattern, found)
+        known[key] = traced
+    return _remember_pattern(core, pattern, traced)
 
 
-def _remember_pattern(model: nn.Module, pattern: str | None, found: Anatomy) -> Anatomy:
+def _remember_pattern(model: nn.Module, pattern: str | None, traced: Anatomy) -> Anatomy:
     """The anatomy; stores the pattern, now that it has worked."""
     if pattern is not None:
         _patterns[model] = pattern
-    return found
+    return traced
 
 
 def _example_inputs(model: nn.Module) -> dict[str, Any]:
     ids = torch.arange(1, 9, device=device_of(model))[None]
     config = getattr(model, "config", None)
-    found: dict[str, Any] = {"input_ids": ids % int(getattr(config, "vocab_size", None) or 9)}
+    inputs: dict[str, Any] = {"input_ids": ids % int(getattr(config, "vocab_size", None) or 9)}
     if getattr(config, "is_encoder_decoder", False):
-        found["decoder_input_ids"] = found["input_ids"].clone()
+        inputs["decoder_input_ids"] = inputs["input_ids"].clone()
     fixed = {"use_cache": False, "return_dict": True}
-    return {**found, **{name: value for name, value in fixed.items() if hasattr(config, name)}}
+    return {**inputs, **{name: value for name, value in fixed.items() if hasattr(config, name)}}
 
 
 def shorten(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
@@ -161,13 +161,15 @@ def _embedding_site(model: Any, wiring: Wiring, stream: int) -> str:
     before = wiring.ancestors(stream)
     looked_up = [node for node in sorted(before | {stream}) if wiring.name(node) == "embedding"]
     ids = [node for node in looked_up if wiring.is_plain_input(wiring.parents(node)[1])]
-    own = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
-    names = wiring.addresses_of_module(own)
-    found = ids or [node for node in looked_up if wiring.address_of(node) in names]
-    if not found:
+    embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    names = wiring.addresses_of_module(embedding)
+    lookups = ids or [node for node in looked_up if wiring.address_of(node) in names]
+    if not lookups:
         raise InputError(
             f"found no embedding in {wiring.trace.model_name}: its tokens are not looked up in an nn.Embedding."
         )
-    call = wiring.trace.tables.nodes.call[found[0]]
-    made = [node for _, node in wiring.rows[call].outputs]  # Gemma 3 scales inside the module
-    return site_out(wiring, made[0] if len(made) == 1 and made[0] in before | {stream} else found[0], call=call)
+    call = wiring.trace.tables.nodes.call[lookups[0]]
+    outputs = [node for _, node in wiring.rows[call].outputs]  # Gemma 3 scales inside the module
+    return site_out(
+        wiring, outputs[0] if len(outputs) == 1 and outputs[0] in before | {stream} else lookups[0], call=call
+    )

@@ -44,10 +44,10 @@ def find_joins(wiring: Wiring, call: int, start: int, end: int) -> Joins:
         if len(terms) < 2:
             last = node
             continue
-        own = [term for term in terms if wiring.same_numbers(term) in (stream, last) or term in (stream, last)]
-        others = [term for term in terms if term not in own]
-        direct = [term for term in own if wiring.same_numbers(term) == wiring.same_numbers(stream)]
-        if len(own) != 1 or not others:
+        stream_terms = [term for term in terms if wiring.same_numbers(term) in (stream, last) or term in (stream, last)]
+        others = [term for term in terms if term not in stream_terms]
+        direct = [term for term in stream_terms if wiring.same_numbers(term) == wiring.same_numbers(stream)]
+        if len(stream_terms) != 1 or not others:
             last = node
             continue
         is_residual = is_residual and bool(direct)
@@ -105,7 +105,7 @@ def _dominators(wiring: Wiring, start: int, end: int) -> list[int]:
 
 def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
     """The terms of a sum: nested additions of values of the same shape are expanded, up to the stream."""
-    found: list[int] = []
+    terms: list[int] = []
     stack = [node]
     while stack:
         each = stack.pop()
@@ -118,14 +118,14 @@ def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
         if is_sum and not is_stop and all(wiring.shape(parent) == wiring.shape(plain) for parent in parents):
             stack.extend(reversed(parents))
         else:
-            found.append(plain if plain in stops else each)
-    return found
+            terms.append(plain if plain in stops else each)
+    return terms
 
 
 def _has_adapter(wiring: Wiring, terms: Sequence[int], stops: set[int]) -> bool:
     """Whether one term is a linear op and the other also depends on its input: an adapter (LoRA) beside it."""
-    for one, other in (terms, terms[::-1]):
-        plain = wiring.same_numbers(one)
+    for term, other in (terms, terms[::-1]):
+        plain = wiring.same_numbers(term)
         if plain not in stops and is_linear(wiring, plain) and linear_operand(wiring, plain) in wiring.ancestors(other):
             return True
     return False
@@ -214,6 +214,6 @@ def _attends_elsewhere(wiring: Wiring, call: int, sources: list[int], inside: se
     others = {node for node in streams[1:] if node != streams[0] and (wiring.shape(node) or (0,))[-1] == width}
     if not others:
         return False
-    own = set(sources) | {each for source in sources for each in wiring.ancestors(source)}
-    taken = {parent for each in own & inside for parent in wiring.parents(each)}
+    computed_from = set(sources) | {each for source in sources for each in wiring.ancestors(source)}
+    taken = {parent for each in computed_from & inside for parent in wiring.parents(each)}
     return bool(taken & others)

@@ -90,8 +90,8 @@ class PromptRun:
     def ids(self, role: Role = "decoder") -> Tensor:
         """(position,): the ids that this stack reads."""
         is_decoder = role == "decoder" and "decoder_input_ids" in self.inputs
-        found: Tensor = self.inputs["decoder_input_ids" if is_decoder else "input_ids"][0]
-        return found
+        numbers: Tensor = self.inputs["decoder_input_ids" if is_decoder else "input_ids"][0]
+        return numbers
 
     @property
     def n_targets(self) -> int:
@@ -108,14 +108,14 @@ class PromptRun:
 
     def select_targets(self, chosen: Sequence[int]) -> PromptRun:
         """The run with some of the targets, without the positions that none of them can see."""
-        kept = torch.tensor(list(chosen), device=self.device)
-        rows, inputs = self.rows[kept], dict(self.inputs)
+        indices = torch.tensor(list(chosen), device=self.device)
+        rows, inputs = self.rows[indices], dict(self.inputs)
         if self.is_causal:
             n, length = int(rows.max()) + 1, len(self.ids())
             for name in ["decoder_input_ids"] if len(self.roles) > 1 else list(inputs):
                 if isinstance(inputs[name], Tensor) and inputs[name].shape == (1, length):
                     inputs[name] = inputs[name][:, :n]
-        return replace(self, inputs=inputs, rows=rows, classes=self.classes[kept])
+        return replace(self, inputs=inputs, rows=rows, classes=self.classes[indices])
 
     # forward passes
 
@@ -181,7 +181,7 @@ class PromptRun:
     def unit_rows(self, sites: Sequence[str]) -> dict[str, Tensor]:
         """Site → (position, unit), with units counted as in a trace."""
         units = LiveUnits(self.model, [Site.parse(site) for site in sites], needs_samples=True)
-        found: dict[str, Tensor] = {}
+        rows: dict[str, Tensor] = {}
 
         def note(site: str, seen: Observation) -> None:
             value = seen.tensor.detach()
@@ -189,11 +189,11 @@ class PromptRun:
             position = layout.position
             if position is None or value.numel() != layout.n_units * layout.sizes[position]:
                 raise InputError(f"the value at {site!r} of shape {list(value.shape)} has no positions and units.")
-            found[site] = layout.rows(value).flatten(0, 1).clone()  # one sample: rows are positions
+            rows[site] = layout.rows(value).flatten(0, 1).clone()  # one sample: rows are positions
 
         with units, self.eval_mode(), self._observe_raw(sites, note):
             self._logits(self.inputs)
-        return found
+        return rows
 
     @contextmanager
     def observe(self, sites: Sequence[str], note: Callable[[str, Tensor], object]) -> Iterator[None]:
@@ -258,8 +258,8 @@ class PromptRun:
         # The head is the largest matrix of many models, and most rows of its output would be thrown away.
         if "logits_to_keep" in self.accepted and self.rows.numel():
             return logits_of(self.call(given, logits_to_keep=self.rows), self.model)
-        found = logits_of(self.call(given), self.model)
-        return found[:, None].expand(-1, self.n_targets, -1) if found.dim() == 2 else found[:, self.rows]
+        logits = logits_of(self.call(given), self.model)
+        return logits[:, None].expand(-1, self.n_targets, -1) if logits.dim() == 2 else logits[:, self.rows]
 
     def _as_changes(self, embeds: Mapping[Role, Tensor], changes: Mapping[str, ValueFn]) -> dict[str, Change]:
         """Changes for `edit`."""
@@ -296,14 +296,14 @@ def accepted_by(model: nn.Module) -> frozenset[str]:
 
 def logits_of(output: Any, model: nn.Module) -> Tensor:
     """The logits in the output of a model: (sample, position, class), or (sample, class)."""
-    found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    if not isinstance(found, Tensor):
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if not isinstance(logits, Tensor):
         name = type(model).__name__
         raise InputError(
             f"{name} has no head: it returns no logits. Load the model with its head, such as "
             "AutoModelForCausalLM, AutoModelForMaskedLM or AutoModelForSequenceClassification."
         )
-    return found
+    return logits
 
 
 def _row(values: Any, device: torch.device) -> Tensor:

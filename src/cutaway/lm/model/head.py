@@ -82,13 +82,13 @@ def _run(run: PromptRun, hidden: Tensor) -> Tensor:
 @contextmanager
 def bypass_blocks(run: PromptRun, hidden: Tensor) -> Iterator[None]:
     """Context manager: all blocks return their input, and the last one returns `hidden`."""
-    found = run.anatomy
-    templates = _templates(run, found)
+    parts = run.anatomy
+    templates = _templates(run, parts)
     modules: dict[str, list[Block]] = {}
-    for stack in found.stacks:
+    for stack in parts.stacks:
         for block in stack.blocks:
             modules.setdefault(block.address, []).append(block)
-    last = found.stack.blocks[-1]
+    last = parts.stack.blocks[-1]
     with ExitStack() as forwards:
         for address, blocks in modules.items():
             module = run.model.get_submodule(address)
@@ -121,7 +121,7 @@ class _Bypass:
         return with_tensors(self._templates[(block.address, block.pass_)], {block.out_path: new})
 
 
-def _templates(run: PromptRun, found: Anatomy) -> dict[tuple[str, int], Any]:
+def _templates(run: PromptRun, parts: Anatomy) -> dict[tuple[str, int], Any]:
     """An example output of each block, from a run on a few tokens."""
     structure = structure_of(run.model)
     if run.model in _block_outputs and _block_outputs[run.model][0] == structure:
@@ -131,7 +131,7 @@ def _templates(run: PromptRun, found: Anatomy) -> dict[tuple[str, int], Any]:
     def note(seen: Observation) -> None:
         known[(seen.site.address, seen.site.pass_ or 1)] = seen.whole
 
-    addresses = dict.fromkeys(block.address for each in found.stacks for block in each.blocks)
+    addresses = dict.fromkeys(block.address for each in parts.stacks for block in each.blocks)
     with run.eval_mode(), observe(run.model, list(addresses), note):
         run.call(shorten(run.inputs))
     _block_outputs[run.model] = (structure, known)
@@ -150,5 +150,5 @@ def _logits_dim(run: PromptRun) -> int:
 
 def _n_classes(run: PromptRun) -> int:
     config = getattr(run.model, "config", None)
-    own = getattr(config, "num_labels" if run.kind == "classifier" else "vocab_size", None)
-    return int(own) if isinstance(own, int) else 2**16
+    n_classes = getattr(config, "num_labels" if run.kind == "classifier" else "vocab_size", None)
+    return int(n_classes) if isinstance(n_classes, int) else 2**16

@@ -193,21 +193,21 @@ class Anatomy:
     def heads(self, role: Role | None = None) -> tuple[tuple[Heads, ...], ...]:
         """The attention layers of each block; raises if there are none."""
         stack = self.stack if role is None else self.part(role)
-        found = tuple(tuple(c.heads for c in block.contributions if c.heads is not None) for block in stack.blocks)
-        if not any(found):
+        by_block = tuple(tuple(c.heads for c in block.contributions if c.heads is not None) for block in stack.blocks)
+        if not any(by_block):
             raise InputError(f"{self.model_name} has no attention: {self.missing.get('attention', 'none was found')}.")
-        return found
+        return by_block
 
     def units(self, role: Role | None = None) -> tuple[Units, ...]:
         """The neurons of each block that has some; raises if there are none."""
         stack = self.stack if role is None else self.part(role)
-        found = tuple(c.units for block in stack.blocks for c in block.contributions if c.units is not None)
-        if not found or "mlp" in self.missing:
+        networks = tuple(c.units for block in stack.blocks for c in block.contributions if c.units is not None)
+        if not networks or "mlp" in self.missing:
             raise InputError(
                 f"{self.model_name} has no feed-forward neurons: {self.missing.get('mlp', 'none were found')}. "
                 "Give a site: at='backbone.layers.*.mixer.out_proj@in.0'."
             )
-        return found
+        return networks
 
 
 def layer_indices(layers: LayerChoice, n: int) -> list[int]:
@@ -219,13 +219,13 @@ def layer_indices(layers: LayerChoice, n: int) -> list[int]:
     if layers is None:
         return list(range(n))
     if isinstance(layers, slice):
-        found = list(range(n))[layers]
+        indices = list(range(n))[layers]
     else:
-        found = []
+        indices = []
         for layer in [layers] if not isinstance(layers, (Sequence, np.ndarray)) else layers:
             if isinstance(layer, (bool, str)) or not hasattr(layer, "__index__") or not -n <= int(layer) < n:
                 raise InputError(f"layers has {layer!r}: there are {n} layers, counted from 0.")
-            found.append(int(layer) % n)
-    if not found:
+            indices.append(int(layer) % n)
+    if not indices:
         raise InputError(f"layers={layers!r} selects none of the {n} layers, which are counted from 0.")
-    return sorted(set(found))
+    return sorted(set(indices))

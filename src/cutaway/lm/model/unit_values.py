@@ -49,6 +49,6 @@ def _by_position(seen: ForwardResult, units: Units, n: int) -> Tensor:
     value = value.reshape(len(tokens), -1)
     # Ends are exclusive: a row belongs to the first expert whose end is greater.
     experts = torch.searchsorted(ends.long(), torch.arange(len(tokens), device=ends.device), right=True)
-    laid = value.new_zeros(n, units.n_experts, value.shape[-1])
-    laid[tokens.long(), experts] = value
-    return laid.reshape(n, -1)
+    by_expert = value.new_zeros(n, units.n_experts, value.shape[-1])
+    by_expert[tokens.long(), experts] = value
+    return by_expert.reshape(n, -1)

@@ -36,13 +36,13 @@ def attention_steps(own: NDArray[np.float64], cross: NDArray[np.float64] | None 
         cross: (layer, head, row, position of the encoder).
     """
     n = own.shape[2]
-    found = []
+    steps = []
     for layer in range(len(own)):
-        found.append(AttentionStep(_with_residual(own[layer].mean(0))))
+        steps.append(AttentionStep(_with_residual(own[layer].mean(0))))
         if cross is not None:
             # Cross-attention is a step of its own: half from the encoder, half from the residual stream.
-            found.append(AttentionStep(0.5 * np.eye(n), 0.5 * cross[layer].mean(0)))
-    return found
+            steps.append(AttentionStep(0.5 * np.eye(n), 0.5 * cross[layer].mean(0)))
+    return steps
 
 
 def rollout(steps: list[AttentionStep], encoder: list[AttentionStep] | None = None) -> NDArray[np.float64]:
@@ -50,12 +50,12 @@ def rollout(steps: list[AttentionStep], encoder: list[AttentionStep] | None = No
     n = len(steps[0].own)
     below = None if encoder is None else rollout(encoder)
     n_below = 0 if below is None else len(below)
-    found = np.concatenate([np.zeros((n, n_below)), np.eye(n)], 1)
+    shares = np.concatenate([np.zeros((n, n_below)), np.eye(n)], 1)
     for step in steps:
-        found = step.own @ found
+        shares = step.own @ shares
         if step.other is not None and below is not None:
-            found[:, :n_below] += step.other @ below
-    return found
+            shares[:, :n_below] += step.other @ below
+    return shares
 
 
 def flow(
@@ -85,14 +85,14 @@ def flow(
         (np.array(edges.capacities, np.int32), (np.array(edges.tails), np.array(edges.heads))),
         shape=(size, size),
     )
-    found = np.zeros((len(rows), len(first)))
+    flows = np.zeros((len(rows), len(first)))
     for i, row in enumerate(rows):
         source = nodes[("decoder", len(steps), row)]
         for j, sink in enumerate(sinks):
             if j >= n_below + row + 1 and np.triu(steps[0].own, 1).sum() == 0:
                 continue  # a later position: nothing flows from there
-            found[i, j] = maximum_flow(graph, source, sink).flow_value / _UNITS
-    return found
+            flows[i, j] = maximum_flow(graph, source, sink).flow_value / _UNITS
+    return flows
 
 
 class _Edges:

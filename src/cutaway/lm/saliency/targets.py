@@ -50,14 +50,14 @@ class Objective:
         if logits.device.type != "mps":  # in float32, 1 − p of a confident model is rounding noise; MPS has no float64
             logits = logits.double()
         if not isinstance(self.target, str):
-            found = self.target(logits, self.classes)
-            if not isinstance(found, Tensor) or found.shape != logits.shape[:2]:
-                shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            values = self.target(logits, self.classes)
+            if not isinstance(values, Tensor) or values.shape != logits.shape[:2]:
+                shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
                 raise InputError(
                     f"the function {self.name} returned {shape} for logits (sample, target, class) of shape "
                     f"{tuple(logits.shape)}: return a tensor {tuple(logits.shape[:2])}, one value per target."
                 )
-            return found
+            return values
         if self.target != "logit":
             logits = log_probs(logits, self.form)
         if self.target == "probability":
@@ -126,7 +126,7 @@ def _check_target(gen: Generation, target: Any) -> None:
     choices = f"{', '.join(map(repr, TARGET_NAMES))}, or a function of the logits"
     if not isinstance(target, str):
         raise InputTypeError(
-            f"target={target!r} is a {type(target).__name__}, but target= is the value to explain: {choices}. "
+            f"target={target!r} is not the name of a value to explain: give {choices}. "
             f"only={target!r} chooses the token to explain, of {len(gen):,}."
         )
     raise InputError(

@@ -132,8 +132,8 @@ def _method_with_options(method: str, compat: str, options: Mapping[str, Any]) -
     if compat not in ("", "ecco"):
         raise InputError(f"compat={compat!r}: give 'ecco', or leave it out.")
     if compat and method not in _ECCO:
-        own = "Ecco's linear CKA is the same as ours" if method == "cka" else f"Ecco has no {method}"
-        raise InputError(f"compat='ecco' with method={method!r}: {own}; leave out compat=.")
+        reason = "Ecco's linear CKA is the same as ours" if method == "cka" else f"Ecco has no {method}"
+        raise InputError(f"compat='ecco' with method={method!r}: {reason}; leave out compat=.")
     table = _ECCO if compat else _METHODS
     for option in options:
         if option not in _options_of(table[method]):
@@ -156,10 +156,10 @@ def _matrices(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[
     correlations = np.full((n_rows, n_columns, longest), np.nan)
     for (i, column), value in scores.values.items():
         j = column - first
-        own = scores.correlations.get((i, column), np.empty(0))
+        canonical = scores.correlations.get((i, column), np.empty(0))
         values[i, j] = value
-        correlations[i, j, : len(own)] = own
+        correlations[i, j, : len(canonical)] = canonical
         if not first:
             values[j, i] = scores.reverse.get((i, column), value)
-            correlations[j, i, : len(own)] = own
+            correlations[j, i, : len(canonical)] = canonical
     return values, correlations if longest else None
