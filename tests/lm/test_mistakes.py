@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from tests.lm.tiny_lms import CONTEXT, tiny, tokenizer
 
 import cutaway
@@ -94,6 +95,25 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: cutaway.lm.factorize(ROWS, 2, "nnmf"),  # type: ignore[arg-type]
         r"method='nnmf': give 'nmf', 'pca', 'kmeans'\. Did you mean 'nmf'",
     ),
+    "a target of a saliency": (lambda: gen().saliency().top(99), "no target 99: there are 3, counted from 0"),
+    "another vocabulary": (
+        lambda: gen().with_model(other_model(vocab_size=20)).saliency(),
+        r"the generation has token \d+, but GPT2LMHeadModel has 20 tokens: load the model that generated it",
+    ),
+    "a shorter context": (
+        lambda: gen().with_model(other_model(n_positions=4)).lens(),
+        "the generation has 6 tokens, but GPT2LMHeadModel reads at most 4",
+    ),
+    "the anatomy of another kind of model": (
+        lambda: cutaway.lm.anatomy(torch.nn.Sequential(torch.nn.Linear(2, 2))),
+        "Sequential is not a language model",
+    ),
+    "no beams": (lambda: cutaway.generate(tiny("gpt2"), tokenizer(), "hi", num_beams=0), "num_beams=0: give a whole"),
+    "a place that a lens does not know": (lambda: gen().lens(after=3), "after=3: give 'attention', 'mlp', 'block'"),  # type: ignore[arg-type]
+    "a misspelled field": (
+        lambda: cutaway.lm.Template("Q: {question}", question="a", queston="b"),
+        r"no field 'queston'; it has 'question'\. Did you mean 'question'",
+    ),
     "no factors": (lambda: gen().factors(0), "n=0: give a whole number, 1 or more"),
     "no generations": (lambda: cutaway.lm.factors([]), "list of generations is empty"),
     "an option of another similarity": (
@@ -114,6 +134,14 @@ VALUES: dict[str, tuple[Callable[[], Any], str]] = {
         "choose words with the same number of tokens",
     ),
 }
+
+
+@cache
+def other_model(**sizes: int) -> Any:
+    config = {"vocab_size": 320, "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 64, **sizes}
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**config, bos_token_id=0, eos_token_id=0))
+
+
 TYPES: dict[str, tuple[Callable[[], Any], str]] = {
     "the tokenizer forgotten": (
         lambda: cutaway.generate(tiny("gpt2"), "hi"),  # type: ignore[call-overload]
@@ -143,6 +171,13 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
     "a number as target": (
         lambda: gen().saliency(target=99),  # type: ignore[arg-type]
         "target=99 is not the name of a value to explain.* only=99 chooses the token",
+    ),
+    "a size as text": (lambda: gen().attention(limit="1GB"), "limit='1GB' is a str: give bytes"),  # type: ignore[arg-type]
+    "all layers": (lambda: gen().factors(2, layers="all"), "leave it out for all 3 layers"),  # type: ignore[arg-type]
+    "something else than a matrix": (lambda: cutaway.lm.similarity(gen(), gen()), "a is of type Generation: give rows"),
+    "a callback that is none": (
+        lambda: cutaway.generate(tiny("gpt2"), tokenizer(), "hi", on_token=3),  # type: ignore[call-overload]
+        "on_token=3: give a function",
     ),
     "a text as number": (lambda: gen().saliency(only="last"), "only='last' has a str"),  # type: ignore[arg-type]
     "a token as norm": (lambda: gen().lens(" cat"), "norm=' cat' is a str.* watch=' cat' follows a token"),  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
@@ -19,6 +20,19 @@ def whole_number(value: Any, name: str, *, least: int = 1) -> int:
         raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}: give a whole number, {least} or more.")
     if int(value) < least:
         raise InputError(f"{name}={value!r}: give a whole number, {least} or more.")
+    return int(value)
+
+
+def byte_limit(value: Any) -> int:
+    """The value of `limit=`, in bytes.
+
+    >>> byte_limit(1e9)
+    1000000000
+    """
+    if isinstance(value, (bool, str)) or not isinstance(value, Real):
+        raise InputTypeError(f"limit={value!r} is a {type(value).__name__}: give bytes, such as 4 * 2**30 for 4 GiB.")
+    if value <= 0:
+        raise InputError(f"limit={value!r}: give bytes, such as 4 * 2**30 for 4 GiB.")
     return int(value)
 
 

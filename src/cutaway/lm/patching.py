@@ -14,10 +14,11 @@ from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
 from cutaway.lm.generation.classes import Classes, label_names
 from cutaway.lm.generation.generate import start_token
-from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of, vocab_size
+from cutaway.lm.generation.model_kind import kind_of
 from cutaway.lm.generation.prompts import Prompt, encode_prompt
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.forward_run import PromptRun, ValueFn, logits_of, prompt_run
+from cutaway.lm.model.language_model import check_ids, check_length, eager_module, vocab_size
 from cutaway.results.generation import GenerationKind
 from cutaway.results.patching import Patching
 

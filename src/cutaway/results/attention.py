@@ -13,7 +13,7 @@ from cutaway.core import late
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed, plural
-from cutaway.results.result import Result, to_array
+from cutaway.results.result import Result, make_read_only, to_array
 from cutaway.results.tokens import Role
 
 Floats = NDArray[np.float64]
@@ -57,8 +57,7 @@ class Attention(Result):
     def __post_init__(self) -> None:
         if not self.heads:
             object.__setattr__(self, "heads", tuple(range(self.weights.shape[1])))
-        for array in (self.weights, self.layers, self.positions, self.rows):
-            array.flags.writeable = False
+        make_read_only(self.weights, self.layers, self.positions, self.rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """`np.asarray(attention)` is `weights`: (layer, head, query, key)."""

@@ -15,7 +15,7 @@ from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed, plural
 from cutaway.core.matrices import as_matrix
 from cutaway.results.generation import Generation
-from cutaway.results.result import Result
+from cutaway.results.result import Result, make_read_only
 
 Floats = NDArray[np.float64]
 FactorMethod = Literal["nmf", "pca", "kmeans"]
@@ -79,9 +79,7 @@ class Factors(Result):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for array in (self.weights, self.units, self.layers, self.indices, self.mean):
-            if array is not None:
-                array.flags.writeable = False
+        make_read_only(self.weights, self.units, self.layers, self.indices, self.mean)
         if not self.texts:
             object.__setattr__(self, "texts", (FactorText(0, self.n_positions),))
 

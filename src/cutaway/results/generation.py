@@ -18,8 +18,9 @@ from cutaway.core.errors import InputError, InputTypeError
 from cutaway.results.attention import Attention
 from cutaway.results.lens import Lens
 from cutaway.results.logit_attribution import AttributedBy, LogitAttribution
+from cutaway.results.result import make_read_only
 from cutaway.results.saliency import Saliency
-from cutaway.results.tokens import Beams, Role, Steps, Tokens, make_read_only
+from cutaway.results.tokens import Beams, Role, Steps, Tokens
 
 if TYPE_CHECKING:  # it imports this module: factors can be applied to a generation
     from cutaway.results.factors import FactorMethod, Factors, NmfStart
@@ -134,7 +135,7 @@ class Generation:
         referent = None if reference is None else reference()
         if referent is None:
             never = "it was read from disk" if what == "model" else "it was read from disk, or none was given"
-            why = never if reference is None else f"the {what} no longer exists in this program"
+            why = never if reference is None else f"the {what} was deleted, because no variable holds it"
             raise InputError(
                 f"this generation has no {what}: {why}. Attach one: gen = gen.with_model(model, tokenizer)."
             )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import hint, listed, plural
-from cutaway.results.result import Result, to_array
+from cutaway.results.result import Result, make_read_only, target_index, to_array
 from cutaway.results.token_names import readable
 
 Floats = NDArray[np.float64]
@@ -34,8 +34,7 @@ class Watched:
     """(layer, target, token)."""
 
     def __post_init__(self) -> None:
-        for array in (self.ids, self.ranks, self.logprobs):
-            array.flags.writeable = False
+        make_read_only(self.ids, self.ranks, self.logprobs)
 
     def __len__(self) -> int:
         """Number of watched tokens."""
@@ -94,9 +93,8 @@ class Lens(Result):
     _again: Any = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        arrays = (self.target_ids, self.rows, self.is_written, self.ranks, self.logprobs, self.entropies, self.kl)
-        for array in (*arrays, self.top_ids, self.top_logprobs, self.named_ids):
-            array.flags.writeable = False
+        make_read_only(self.target_ids, self.rows, self.is_written, self.ranks, self.logprobs, self.entropies, self.kl)
+        make_read_only(self.top_ids, self.top_logprobs, self.named_ids)
 
     def __len__(self) -> int:
         """Number of layers."""
@@ -148,8 +146,7 @@ class Lens(Result):
 
     def top(self, n: int = 5, *, target: int = 0) -> list[list[tuple[str, float]]]:
         """The most likely tokens of each layer in place of one target, with probabilities, best first."""
-        if not -len(self.targets) <= target < len(self.targets):
-            raise InputError(f"there is no target {target}: there are {len(self.targets)}, counted from 0.")
+        target = target_index(target, len(self.targets))
         if n > self.k:
             raise InputError(f"n={n} is more than the {self.k} tokens stored per layer: use gen.lens(k={n}).")
         pieces, probs = self.top_pieces[:, target, :n].tolist(), self.top_probs[:, target, :n].tolist()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
-from cutaway.results.result import Result, to_array
+from cutaway.results.result import Result, make_read_only, target_index, to_array
 from cutaway.results.token_names import contrast_question
 
 Floats = NDArray[np.float64]
@@ -68,8 +68,7 @@ class LogitAttribution(Result):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for array in (self.values, self.logits):
-            array.flags.writeable = False
+        make_read_only(self.values, self.logits)
 
     def __len__(self) -> int:
         """Number of targets."""
@@ -130,7 +129,7 @@ class LogitAttribution(Result):
 
     def top(self, target: int = -1, n: int = 10) -> list[tuple[str, float]]:
         """The parts with the largest contributions, positive or negative, by name."""
-        row = self.values[target]
+        row = self.values[target_index(target, len(self))]
         order = np.argsort(-np.abs(row), kind="stable")[:n]
         return [(self.name(i), float(row[i])) for i in order.tolist()]
 

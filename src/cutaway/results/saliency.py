@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
-from cutaway.results.result import Result, to_array
+from cutaway.results.result import Result, make_read_only, target_index, to_array
 from cutaway.results.token_names import contrast_question
 from cutaway.results.tokens import Segment
 
@@ -110,10 +110,8 @@ class Saliency(Result):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        arrays = (self.scores, self.signed, self.is_written, self.places, self.values, self.delta)
-        for array in (*arrays, self.baseline_values, self.word_of):
-            if array is not None:
-                array.flags.writeable = False
+        make_read_only(self.scores, self.signed, self.is_written, self.places, self.values)
+        make_read_only(self.delta, self.baseline_values, self.word_of)
 
     def __len__(self) -> int:
         """Number of targets."""
@@ -130,7 +128,7 @@ class Saliency(Result):
 
     def top(self, target: int = -1, n: int = 5) -> list[tuple[str, float]]:
         """The positions with the highest scores for one target, with their scores."""
-        row = np.nan_to_num(self.scores[target], nan=-1.0)
+        row = np.nan_to_num(self.scores[target_index(target, len(self))], nan=-1.0)
         order = np.argsort(-row, kind="stable")[:n]
         return [(self.positions[at], float(row[at])) for at in order.tolist() if row[at] >= 0]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed
-from cutaway.results.result import Result, to_array
+from cutaway.results.result import Result, make_read_only, to_array
 
 _MOST_SHOWN = 12
 
@@ -43,9 +43,7 @@ class Similarity(Result):
     """Remarks on how the numbers were computed, and reasons not to trust them."""
 
     def __post_init__(self) -> None:
-        for array in (self.values, self.correlations):
-            if array is not None:
-                array.flags.writeable = False
+        make_read_only(self.values, self.correlations)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -121,7 +119,7 @@ class Dissimilarities(Result):
     """Names of the rows, if any."""
 
     def __post_init__(self) -> None:
-        self.values.flags.writeable = False
+        make_read_only(self.values)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cutaway.results.result import make_read_only
 
 Role = Literal["encoder", "decoder"]
 """A stack of blocks of a language model; a model with one stack has a decoder."""
@@ -124,10 +126,3 @@ class Beams:
 def _decode_bytes(escaped: re.Match[str]) -> str:
     """Decodes the bytes of tokens that are valid text only together."""
     return bytes.fromhex(escaped[0].replace("\\x", "")).decode("utf-8", "backslashreplace")
-
-
-def make_read_only(*arrays: NDArray[Any] | None) -> None:
-    """Makes arrays read-only, because results are shared and their arrays depend on each other."""
-    for array in arrays:
-        if array is not None:
-            array.flags.writeable = False

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from cutaway.core.errors import InputError, MemoryLimitError
+from cutaway.core.formatting import human_bytes
+from cutaway.lm.arguments import byte_limit
 from cutaway.lm.attention.weights import attention_heads, attention_weights
 from cutaway.lm.logit_attribution.direction import source_positions
 from cutaway.lm.model.forward_run import PromptRun
@@ -28,6 +30,7 @@ def attention(
     limit: int = 2**30,
 ) -> Attention:
     """Read the attention weights of a generation; see `Generation.attention` for the arguments."""
+    limit = byte_limit(limit)
     run = PromptRun.of(gen)
     asked = _role(run, role, cross)
     heads = attention_heads(run, asked, is_cross=cross)
@@ -95,6 +98,6 @@ def _dtype(heads: Sequence[Heads], n_rows: int, n_keys: int, limit: int, *, is_a
         return torch.float16
     less = "rows='targets', " if is_all else ""
     raise MemoryLimitError(
-        f"attention of {len(heads)} layers over {n_rows:,} × {n_keys:,} tokens takes {2 * n / 2**30:.2f} GiB even as "
-        f"float16, but the limit is {limit / 2**30:.2f} GiB: give {less}fewer layers=, or limit={2 * n}."
+        f"attention of {len(heads)} layers over {n_rows:,} × {n_keys:,} tokens takes {human_bytes(2 * n)} even as "
+        f"float16, but the limit is {human_bytes(limit)}: give {less}fewer layers=, or limit={2 * n}."
     )

@@ -169,7 +169,7 @@ def _text(gen: Generation, role: Role, start: int, number: str, is_encoder_decod
 
 def _roles(run: PromptRun, role: Role | None, at: Any) -> tuple[Role, ...]:
     if role is not None and role not in run.roles:
-        raise InputError(f"role={role!r}: this model has {' and '.join(run.roles)}.")
+        raise InputError(f"role={role!r}: {type(run.model).__name__} has {' and '.join(map(repr, run.roles))}.")
     if at is not None and role is None:
         return run.roles[-1:]
     return run.roles if role is None else (role,)

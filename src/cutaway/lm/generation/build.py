@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.core.errors import InputError
-from cutaway.lm.generation.model_kind import check_length
 from cutaway.lm.generation.prompts import Prompt
 from cutaway.lm.generation.scores import output_form, step_scores
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.language_model import check_length
 from cutaway.results.generation import Generation, GenerationKind
 from cutaway.results.tokens import Beams, Steps, Tokens
 

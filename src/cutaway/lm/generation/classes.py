@@ -8,8 +8,8 @@ from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, listed
-from cutaway.lm.generation.model_kind import vocab_size
 from cutaway.lm.generation.tokens import TokenReader
+from cutaway.lm.model.language_model import vocab_size
 from cutaway.results.generation import Generation
 
 _MOST_LABELS = 12

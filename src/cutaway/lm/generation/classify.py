@@ -13,7 +13,7 @@ from cutaway.core.errors import InputError
 from cutaway.lm.arguments import as_list
 from cutaway.lm.generation.build import build_generation, context_errors
 from cutaway.lm.generation.classes import Classes, label_names
-from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of
+from cutaway.lm.generation.model_kind import kind_of
 from cutaway.lm.generation.prompts import (
     PromptList,
     check_tokenizer,
@@ -21,7 +21,8 @@ from cutaway.lm.generation.prompts import (
     encode_prompt,
     is_prompt_list,
 )
-from cutaway.lm.model.forward_run import accepted_by, logits_of
+from cutaway.lm.model.forward_run import logits_of
+from cutaway.lm.model.language_model import accepted_by, check_ids, check_length, eager_module
 from cutaway.results.generation import Generation
 
 
@@ -151,7 +152,7 @@ def _token_rows(
     tokenizer: Any, ids: list[int], positions: Sequence[int] | None, labels: list[int] | None
 ) -> tuple[list[int], list[int] | None]:
     special = set(getattr(tokenizer, "all_special_ids", None) or ())
-    rows = [i for i, number in enumerate(ids) if number not in special] if positions is None else list(positions)
+    rows = [i for i, number in enumerate(ids) if number not in special] if positions is None else as_list(positions)
     for row in rows:
         if not hasattr(row, "__index__") or not -len(ids) <= int(row) < len(ids):
             raise InputError(f"positions has {row!r}: the text has {len(ids)} tokens, counted from 0.")

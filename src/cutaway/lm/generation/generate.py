@@ -15,13 +15,13 @@ from cutaway.capture import sessions
 from cutaway.capture.interventions.token_positions import generation_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.capture.model.rng_state import seed_rng
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint
 from cutaway.lm.arguments import option_names, whole_number
 from cutaway.lm.generation.beams import BeamRecorder
 from cutaway.lm.generation.build import build_generation
 from cutaway.lm.generation.classify import classify, fill
-from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of
+from cutaway.lm.generation.model_kind import kind_of
 from cutaway.lm.generation.prompts import (
     Prompt,
     PromptList,
@@ -31,7 +31,7 @@ from cutaway.lm.generation.prompts import (
     is_prompt_list,
 )
 from cutaway.lm.generation.tokens import TokenReader
-from cutaway.lm.model.forward_run import accepted_by
+from cutaway.lm.model.language_model import accepted_by, check_ids, check_length, eager_module
 from cutaway.results.generation import Generation
 
 OnToken = Callable[[str, int], object]
@@ -154,6 +154,10 @@ def generate(
         "stop_strings": stop_strings,
     }
     options = {**{name: value for name, value in common.items() if value is not None}, **decoding}
+    if num_beams is not None:
+        whole_number(num_beams, "num_beams")
+    if on_token is not None and not callable(on_token):
+        raise InputTypeError(f"on_token={on_token!r}: give a function of the text and the id of a token.")
     core = eager_module(model)
     if is_prompt_list(prompt):
         return _generate_all(core, tokenizer, prompt, text, max_new_tokens, seed, on_token, options)

@@ -8,6 +8,7 @@ from string import Formatter
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import hint, listed
 from cutaway.results.tokens import Segment
 
 Span = tuple[str, int, int]
@@ -39,7 +40,9 @@ class Template:
             self.text += format(value, spec) if spec else str(value)
             self.spans.append((_unique_name(name, used), start, len(self.text)))
         if used.keys() != fields.keys():
-            raise InputError(f"the template has no field {sorted(fields.keys() - used.keys())[0]!r}.")
+            unknown = sorted(fields.keys() - used.keys())[0]
+            has = f"it has {listed(map(repr, used))}" if used else "it has none"
+            raise InputError(f"the template has no field {unknown!r}; {has}.{hint(unknown, used)}")
 
     def __repr__(self) -> str:
         return f"Template({self.text!r})"
@@ -113,7 +116,7 @@ def encode_prompt(tokenizer: Any, prompt: Any) -> Prompt:
         numbers = numbers[0]
     if isinstance(numbers, Sequence) and all(map(_is_number, numbers)):
         return _check_not_empty(Prompt([int(number) for number in numbers]))
-    raise InputTypeError(f"the prompt is a {type(prompt).__name__}: {_CHOICES}.")
+    raise InputTypeError(f"the prompt is of type {type(prompt).__name__}: {_CHOICES}.")
 
 
 def encode_continuation(tokenizer: Any, text: Any) -> list[int]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.lm.arguments import as_list, whole_number
+from cutaway.lm.arguments import as_list, byte_limit, whole_number
 from cutaway.lm.generation.classes import Classes
 from cutaway.lm.generation.scores import output_form
 from cutaway.lm.lens.points import Point, points
@@ -37,7 +37,7 @@ def lens(
     limit: int = 256 * 2**20,
 ) -> Lens:
     """Apply the logit lens: what each layer would have predicted; see `Generation.lens` for the arguments."""
-    k = whole_number(k, "k")
+    k, limit = whole_number(k, "k"), byte_limit(limit)
     if not isinstance(norm, bool):  # gen.lens(" are") would otherwise apply the norm and watch nothing
         raise InputTypeError(
             f"norm={norm!r} is a {type(norm).__name__}: give True or False; watch={norm!r} follows a token."

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
+from cutaway.lm.arguments import as_list
 from cutaway.lm.model.parts import Block, Contribution, Stack
 
 EMBEDDING = "embedding"
@@ -28,7 +29,7 @@ def points(stack: Stack, after: str | Sequence[str]) -> tuple[list[Point], list[
     Args:
         after: "block", "attention", "mlp", or several of them.
     """
-    asked = {after} if isinstance(after, str) else set(after)
+    asked = set(as_list(after))
     if not asked or asked - {*PARTS}:
         raise InputError(f"after={after!r}: give {', '.join(map(repr, PARTS))}, or several of these.")
     last = stack.blocks[-1]

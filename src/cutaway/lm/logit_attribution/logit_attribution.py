@@ -11,7 +11,8 @@ from torch import Tensor
 
 from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.core.errors import InputError, MemoryLimitError
-from cutaway.core.formatting import hint
+from cutaway.core.formatting import hint, human_bytes
+from cutaway.lm.arguments import byte_limit
 from cutaway.lm.logit_attribution.contributions import Split, split, split_experts
 from cutaway.lm.logit_attribution.direction import Direction, direction
 from cutaway.lm.model.forward_run import PromptRun
@@ -40,6 +41,7 @@ def logit_attribution(
     """
     if by not in LEVELS:
         raise InputError(f"by={by!r}: give {', '.join(map(repr, LEVELS))}.{hint(by, LEVELS)}")
+    limit = byte_limit(limit)
     with torch.inference_mode(False):
         chosen = target_indices(gen, only)
         run = PromptRun.of(gen)
@@ -193,6 +195,6 @@ def _check(run: PromptRun, stack: Stack, by: str, limit: int) -> None:
     if by == "neuron" and n > limit:
         raise MemoryLimitError(
             f"contributions of {n // 8 // run.n_targets:,} neurons to {run.n_targets:,} targets take "
-            f"{n / 2**30:.2f} GiB, but the limit is {limit / 2**30:.2f} GiB: choose targets, only=[-1], or give "
+            f"{human_bytes(n)}, but the limit is {human_bytes(limit)}: choose targets, only=[-1], or give "
             f"limit={n}."
         )

@@ -21,6 +21,7 @@ from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import InputError
 from cutaway.lm.model.block_parts import find_joins, nearest_linear
 from cutaway.lm.model.blocks import Chain, find_chains
+from cutaway.lm.model.language_model import eager_module
 from cutaway.lm.model.parts import Anatomy, Block, Stack, StreamPoint
 from cutaway.lm.model.wiring import Wiring, cheaper_site, site_in, site_out
 from cutaway.results.tokens import Role
@@ -39,7 +40,7 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks
         blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, if they are not found, or to choose
             others. It applies to all later analyses of this model; `"auto"` resets it.
     """
-    core: nn.Module = getattr(model, "_orig_mod", model)
+    core: nn.Module = eager_module(model) if inputs is None else getattr(model, "_orig_mod", model)
     if blocks == AUTO:
         _patterns.pop(core, None)
     pattern = _patterns.get(core) if blocks in (None, AUTO) else blocks

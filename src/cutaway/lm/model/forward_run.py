@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from cutaway.capture.units.live_units import LiveUnits
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
 from cutaway.lm.model.anatomy import anatomy
+from cutaway.lm.model.language_model import accepted_by, check_ids, check_length
 from cutaway.lm.model.parts import Anatomy
 from cutaway.results.generation import Generation, GenerationKind
 from cutaway.results.tokens import Role
@@ -68,6 +68,9 @@ class PromptRun:
         """The run of a generation, with its own model unless you give another."""
         asked = gen.model if model is None else model
         core: nn.Module = getattr(asked, "_orig_mod", asked)
+        if model is None:  # with_model may have attached any model
+            check_ids(core, None, gen.token_ids.tolist(), "the generation")
+            check_length(core, len(gen.read), what="the generation")
         device = device_of(core)
         given: dict[str, Any] = {"input_ids": _row(gen.token_ids, device)}
         if gen.source is not None:
@@ -283,15 +286,6 @@ def prompt_run(model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any]
     n_given = int(at[0]) + 1 if kind == "causal" and at.numel() else inputs["input_ids"].shape[1]
     is_double = "decoder_input_ids" in inputs
     return PromptRun(model, kind, inputs, at, what, accepted_by(model), None if is_double else n_given)
-
-
-def accepted_by(model: nn.Module) -> frozenset[str]:
-    """The parameter names of a model's forward."""
-    forward: Callable[..., Any] = model.forward
-    try:
-        return frozenset(inspect.signature(forward).parameters)
-    except (TypeError, ValueError):
-        return frozenset()
 
 
 def logits_of(output: Any, model: nn.Module) -> Tensor:

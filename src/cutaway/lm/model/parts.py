@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cutaway.core.dataframes import to_dataframe
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.results.generation import LayerChoice
 from cutaway.results.tokens import Role
 
@@ -218,6 +218,8 @@ def layer_indices(layers: LayerChoice, n: int) -> list[int]:
     """
     if layers is None:
         return list(range(n))
+    if isinstance(layers, str):
+        raise InputTypeError(f"layers={layers!r}: give a number, a list or a slice; leave it out for all {n} layers.")
     if isinstance(layers, slice):
         indices = list(range(n))[layers]
     else:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH
 from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import MemoryLimitError
-from cutaway.lm.generation.model_kind import context_length
+from cutaway.core.formatting import human_bytes
 from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.language_model import context_length
 from cutaway.results.tokens import Role
 
 _PROBE_LENGTH = 48
@@ -81,8 +82,8 @@ class MemoryCost:
         needed = self.saved + self.transient
         if needed > self.limit:
             raise MemoryLimitError(
-                f"gradients over {self.n_positions:,} tokens need about {needed / 2**30:.2f} GiB on top of the model, "
-                f"but the limit is {self.limit / 2**30:.2f} GiB. Give limit={_limit_text(needed)}, a shorter text, or "
+                f"gradients over {self.n_positions:,} tokens need about {human_bytes(needed)} on top of the model, "
+                f"but the limit is {human_bytes(self.limit)}. Give limit={_limit_text(needed)}, a shorter text, or "
                 "method='occlusion', which needs no gradients."
             )
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import hint
-from cutaway.lm.arguments import option_names
+from cutaway.lm.arguments import byte_limit, option_names
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.output_drift import drift_notes
 from cutaway.lm.saliency.targets import Objective, class_texts, make_objective, target_indices
@@ -40,6 +40,7 @@ def saliency(
     """Score how much each input token mattered to each target; see `Generation.saliency` for the arguments."""
     given = {name: value for name, value in (("baseline", baseline), ("steps", steps)) if value is not None}
     score, options = _method_with_options(method, target, contrast, given)
+    limit = byte_limit(limit)
     chosen = target_indices(gen, only)
     # Tensors that are created in inference mode cannot take part in autograd.
     with torch.inference_mode(False):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.results.similarity import Dissimilarities
 from cutaway.store.activations.activations import Activations
@@ -78,6 +78,10 @@ def named_parts(given: Any, name: str) -> list[tuple[str, Any]]:
     else:
         parts = [(name, given)]
     for label, each in parts:
+        if not isinstance(each, (Activations, Dissimilarities)) and np.ndim(each) == 0:
+            raise InputTypeError(
+                f"{label} is of type {type(each).__name__}: give rows × units as an array, a tensor or Activations."
+            )
         if getattr(each, "ndim", 2) == 3:
             raise InputError(
                 f"{label} has the shape {list(each.shape)}, but rows × units are needed. For [layer, position, unit], "
