@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
@@ -29,7 +28,7 @@ def byte_limit(value: Any) -> int:
     >>> byte_limit(1e9)
     1000000000
     """
-    if isinstance(value, (bool, str)) or not isinstance(value, Real):
+    if isinstance(value, bool) or not (isinstance(value, float) or hasattr(value, "__index__")):
         raise InputTypeError(f"limit={value!r} is a {type(value).__name__}: give bytes, such as 4 * 2**30 for 4 GiB.")
     if value <= 0:
         raise InputError(f"limit={value!r}: give bytes, such as 4 * 2**30 for 4 GiB.")

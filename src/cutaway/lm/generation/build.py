@@ -140,6 +140,7 @@ def plain_option(value: object) -> object:
         return value
     if isinstance(value, (list, tuple)):
         return tuple(plain_option(each) for each in value)
+    # Functions and configs cannot be saved.
     return repr(value)[:_MAX_REPR]
 
 

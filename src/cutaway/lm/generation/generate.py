@@ -304,6 +304,7 @@ def _generate_batch(
     check_length(model, width, n)
     pad = pad_id(model, tokenizer)
     device = device_of(model)
+    # On the left, so that all prompts end at the same position.
     rows = [[pad] * (width - len(generator.prompt.ids)) + generator.prompt.ids for generator in generators]
     mask = [[0] * (width - len(generator.prompt.ids)) + [1] * len(generator.prompt.ids) for generator in generators]
     options = decoding_options(model, decoding)

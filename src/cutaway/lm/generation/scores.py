@@ -27,6 +27,7 @@ def output_form(model: Any, kind: str) -> OutputForm:
         return "one"
     if getattr(config, "problem_type", None) == "multi_label_classification":
         return "many"
+    # One label means regression: the rule of transformers.
     is_number = getattr(config, "problem_type", None) == "regression" or getattr(config, "num_labels", 2) == 1
     return "number" if is_number else "one"
 

@@ -199,6 +199,7 @@ def _pooled_logits(
 
 def _check_last_layer(last: Tensor, output: Tensor, run: PromptRun) -> None:
     """Raises unless the last layer gives the model's own logits; otherwise no layer of the lens can be trusted."""
+    # Heads that rule out tokens give -inf, and the difference of two of these is NaN.
     finite = torch.isfinite(output)
     apart = float((last - output).masked_fill(~finite, 0.0).abs().max())
     size = float(output.masked_fill(~finite, 0.0).abs().max())

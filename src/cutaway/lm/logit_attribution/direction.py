@@ -17,7 +17,7 @@ from cutaway.capture.observe import observe
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.frozen_norms import FrozenNorm, frozen_norm, replace_norm
-from cutaway.lm.model.head import head_logits, is_pooled
+from cutaway.lm.model.head import head_logits, is_pooled, n_classes
 from cutaway.lm.saliency.targets import Objective
 
 _AT_ONCE = 64 * 2**20
@@ -54,7 +54,7 @@ def direction(run: PromptRun, objective: Objective, hidden: Tensor) -> Direction
         raise InputError(
             f"{type(run.model).__name__} pools several positions for its logits: use gen.saliency() instead."
         )
-    step = max(1, min(len(hidden), _AT_ONCE // (4 * _n_classes(run))))  # the head takes at most one text length at once
+    step = max(1, min(len(hidden), _AT_ONCE // (4 * n_classes(run))))  # the head takes at most one text length at once
     # A soft cap bends the logits. What comes out of the head itself is then still linear.
     for at_head in (False, True):
         parts = []
@@ -162,8 +162,3 @@ def _slice_objective(objective: Objective, part: slice) -> Objective:
     return Objective(
         objective.target, objective.classes[part], None if objective.others is None else objective.others[part]
     )
-
-
-def _n_classes(run: PromptRun) -> int:
-    n_tokens = getattr(getattr(run.model, "config", None), "vocab_size", None)
-    return n_tokens if isinstance(n_tokens, int) else 2**16

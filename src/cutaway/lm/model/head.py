@@ -52,7 +52,7 @@ def iter_head_logits(
     is_whole_text = is_pooled(run)
     chosen = hidden if is_whole_text or rows is None else hidden[:, torch.as_tensor(rows, device=hidden.device)]
     cells = chosen if is_whole_text else chosen.reshape(-1, 1, chosen.shape[-1])
-    width = _n_classes(run) * 4
+    width = n_classes(run) * 4
     n = max(1, limit // width)
     length = len(run.ids())
     start = 0
@@ -148,7 +148,8 @@ def _logits_dim(run: PromptRun) -> int:
         return logits_of(run.call(shorten(run.inputs)), run.model).dim()
 
 
-def _n_classes(run: PromptRun) -> int:
+def n_classes(run: PromptRun) -> int:
+    """Number of classes that the logits score, for memory estimates; a large number if the config does not say."""
     config = getattr(run.model, "config", None)
-    n_classes = getattr(config, "num_labels" if run.kind == "classifier" else "vocab_size", None)
-    return int(n_classes) if isinstance(n_classes, int) else 2**16
+    size = getattr(config, "num_labels" if run.kind == "classifier" else "vocab_size", None)
+    return int(size) if isinstance(size, int) else 2**16

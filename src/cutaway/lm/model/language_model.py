@@ -14,6 +14,7 @@ from cutaway.core.formatting import listed
 
 def eager_module(model: Any) -> nn.Module:
     """The module behind a compiled model; raises if it is not a language model."""
+    # torch.compile wraps the module and keeps it as _orig_mod.
     core = getattr(model, "_orig_mod", model)
     if not isinstance(core, nn.Module):
         given = f"the text {model!r}" if isinstance(model, str) else f"a {type(model).__name__}"
@@ -22,6 +23,7 @@ def eager_module(model: Any) -> nn.Module:
             f"the model is {given}, but must be a loaded torch.nn.Module: "
             f"AutoModelForCausalLM.from_pretrained({loaded}) loads one."
         )
+    # Wrappers such as PEFT take **kwargs and pass them on.
     if not {"input_ids", "kwargs"} & accepted_by(core):
         takes = listed(sorted(accepted_by(core))) or "no arguments"
         raise InputError(
@@ -37,6 +39,7 @@ def accepted_by(model: nn.Module) -> frozenset[str]:
     try:
         return frozenset(inspect.signature(forward).parameters)
     except (TypeError, ValueError):
+        # A forward that is implemented in C has no signature.
         return frozenset()
 
 
