@@ -447,7 +447,7 @@ def test_flow_is_the_least_cut() -> None:
         ({"target": "logits"}, "Did you mean 'logit'?"),
         ({"contrast": "the cat"}, "tokens: "),
         ({"contrast": [5, 6]}, "2 tokens for 3 targets"),
-        ({"only": [3]}, "there are 3 targets"),
+        ({"only": [3]}, "has 3 targets"),
         ({"method": "rollout", "contrast": 5}, "attention alone"),
         ({"method": "integrated_gradients", "steps": 0}, "1 or more"),
         ({"method": "integrated_gradients", "baseline": "unseen"}, "is for method='occlusion'"),
