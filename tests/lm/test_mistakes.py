@@ -173,7 +173,7 @@ TYPES: dict[str, tuple[Callable[[], Any], str]] = {
         "target=99 is not the name of a value to explain.* only=99 chooses the token",
     ),
     "a size as text": (lambda: gen().attention(limit="1GB"), "limit='1GB' is a str: give bytes"),  # type: ignore[arg-type]
-    "all layers": (lambda: gen().factors(2, layers="all"), "leave it out for all 3 layers"),  # type: ignore[arg-type]
+    "all layers": (lambda: gen().factors(2, layers="all"), "leave it out for all 3"),  # type: ignore[arg-type]
     "something else than a matrix": (lambda: cutaway.lm.similarity(gen(), gen()), "a is of type Generation: give rows"),
     "a callback that is none": (
         lambda: cutaway.generate(tiny("gpt2"), tokenizer(), "hi", on_token=3),  # type: ignore[call-overload]

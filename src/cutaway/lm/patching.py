@@ -90,6 +90,7 @@ def patch(
 
     cells = [(row, column) for row in range(len(rows)) for column in range(len(columns))]
     scores = np.empty(len(cells))
+    # Each patch is one sample of a batch of corrupted runs, so a sweep costs a fraction of single runs.
     n_each = max(1, _TOKENS_AT_ONCE // both.n)
     starts = range(0, len(cells), n_each)
     for start in progress(starts, len(starts), "batches of patches"):

@@ -180,7 +180,7 @@ def test_neurons_of_encoder_and_decoder_are_both_there(name: str) -> None:
     assert alone.n_units == UNITS
     assert "decoder" in alone.layer_names[0]
     assert np.array_equal(alone.weights, gen.factors(2, role="decoder", layers=[LAYERS - 1]).weights)
-    with pytest.raises(InputError, match="role='encoder': this model has decoder"):
+    with pytest.raises(InputError, match="role='encoder': GPT2LMHeadModel has 'decoder'"):
         written("gpt2").factors(2, role="encoder")
 
 

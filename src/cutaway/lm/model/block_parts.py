@@ -46,6 +46,7 @@ def find_joins(wiring: Wiring, call: int, start: int, end: int) -> Joins:
             continue
         stream_terms = [term for term in terms if wiring.same_numbers(term) in (stream, last) or term in (stream, last)]
         others = [term for term in terms if term not in stream_terms]
+        # With a norm in the stream (BERT), this term is the output of the norm, `last`, and not the stream itself.
         direct = [term for term in stream_terms if wiring.same_numbers(term) == wiring.same_numbers(stream)]
         if len(stream_terms) != 1 or not others:
             last = node

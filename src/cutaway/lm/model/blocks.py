@@ -43,6 +43,7 @@ def find_chains(wiring: Wiring, pattern: str | None = None) -> list[Chain]:
     listed = {_USER_NAMED} | {row.addresses[0] for row in wiring.trace.tables.modules if not row.has_forward}
     chains = [chain for (_, key), calls in groups.items() for chain in _chains(wiring, calls, is_list=key in listed)]
     chains = [chain for chain in chains if _is_stream(wiring, chain)]
+    # A block may contain chains of its own, such as an nn.Sequential in its feed-forward network.
     inside = {call for chain in chains for call in chain.calls}
     outermost = [c for c in chains if not inside.intersection(wiring.calls_from(wiring.rows[c.calls[0]].parent))]
     return _longest(wiring, sorted(outermost, key=lambda chain: chain.calls[0]))

@@ -219,7 +219,9 @@ def layer_indices(layers: LayerChoice, n: int) -> list[int]:
     if layers is None:
         return list(range(n))
     if isinstance(layers, str):
-        raise InputTypeError(f"layers={layers!r}: give a number, a list or a slice; leave it out for all {n} layers.")
+        raise InputTypeError(
+            f"layers={layers!r}: give a number, a list or a slice, counted from 0; leave it out for all {n}."
+        )
     if isinstance(layers, slice):
         indices = list(range(n))[layers]
     else:

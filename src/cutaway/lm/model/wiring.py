@@ -13,6 +13,7 @@ from cutaway.graph.trace import Trace
 
 _RESHAPES = frozenset(
     {"view", "reshape", "contiguous", "to", "float", "type", "clone", "unsqueeze", "squeeze", "flatten", "unflatten"}
+    # Cutaway itself puts "made_unseen" and "edit" into a trace.
     | {"detach", "type_as", "view_as", "long", "int", "made_unseen", "edit"}
 )
 """Functions that return the same numbers in the same order, in another shape or dtype."""
