@@ -67,9 +67,9 @@ def check_ids(model: Any, tokenizer: Any, ids: Sequence[int], what: str = "the p
     """
     n = vocab_size(model)
     if n is not None and ids and max(ids) >= n:
-        what = "" if tokenizer is None else f", so {type(tokenizer).__name__} belongs to another model"
+        reason = "" if tokenizer is None else f", so {type(tokenizer).__name__} belongs to another model"
         raise InputError(
-            f"{what} has token {max(ids)}, but {type(model).__name__} has {n:,} tokens{what}: "
+            f"{what} has token {max(ids)}, but {type(model).__name__} has {n:,} tokens{reason}: "
             f"load {'the model that generated it' if what == 'the generation' else 'the tokenizer of this model'}."
         )
     if ids and min(ids) < 0:
