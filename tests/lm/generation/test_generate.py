@@ -387,7 +387,7 @@ def test_an_edit_changes_what_is_written() -> None:
         ("", {}, "the prompt is empty: give at least one token"),
         ([], {}, "the list of prompts is empty"),
         ([1, -2], {}, "the prompt has token -2: ids count from 0"),
-        (3.5, {}, "the prompt is a float: give a text"),
+        (3.5, {}, "the prompt is of type float: give a text"),
         ("the " * 80, {}, f"but LlamaForCausalLM reads at most {CONTEXT}: shorten it"),
         ("the cat", {"max_new_tokens": 63}, "give max_new_tokens=62 or less"),
         ("the cat", {"max_new_tokens": 0}, "max_new_tokens=0: give a whole number"),
