@@ -107,7 +107,7 @@ with Writer(sys.argv[1], kind="run", rank=rank, world_size=4, options=Options(li
     assert [child.wait(60) for child in children] == [0, 0, 0, 0]
     run = load(tmp_path / "run")
     assert run.ranks == (0, 1, 2, 3)
-    assert not run.problems
+    assert not run.damage
     for rank in range(4):
         mine = run.rank(rank)
         check(survey(mine, range(rank, 8)), range(rank, 8))

@@ -30,7 +30,7 @@ def test_documents_and_blocks_are_read_by_name(path: str) -> None:
             "values", {"0": Raw.of(np.arange(6).reshape(2, 3)), "1": Raw("bfloat16", (1,), b"\x80\x3f")}, {"k": 1}
         )
     archive = Archive(path)
-    assert (archive.kind, archive.problems, archive.is_live) == ("trace", [], False)
+    assert (archive.kind, archive.damage, archive.is_live) == ("trace", [], False)
     assert archive.documents == {"a": "the later one counts", "empty": None}
     assert archive.document("a") == "the later one counts"
     with pytest.raises(NotFoundError, match=r"no document 'b'\. It has: a, empty"):
@@ -72,10 +72,10 @@ def test_without_its_head_a_session_says_what_it_is(path: str) -> None:
     backend.remove("cutaway.json")
     archive = Archive(path)
     assert (archive.kind, archive.id, archive.created, archive.document("a")) == ("trace", "", "", 1)
-    assert archive.problems == ["cutaway.json is missing."]
+    assert archive.damage == ["cutaway.json is missing."]
     backend.put("cutaway.json", b"{")
     assert Archive(path).kind == "trace"
-    assert "not JSON" in Archive(path).problems[0]
+    assert "not JSON" in Archive(path).damage[0]
     backend.put("rank-0/0001.index", b"")
     with pytest.raises(DamagedError, match="no session record has the kind"):
         _ = Archive(path).kind
@@ -90,7 +90,7 @@ def test_a_session_that_goes_away_stays_as_it_was_read(tmp_path: Path) -> None:
         archive.refresh()
         archive.refresh()
     assert [note.text for note in archive.sessions()[0].notes] == ["hello"]
-    assert archive.problems == ["rank-0/0001.index no longer exists."]
+    assert archive.damage == ["rank-0/0001.index no longer exists."]
     shutil.rmtree(tmp_path / "a")
     assert archive.refresh() is False
 

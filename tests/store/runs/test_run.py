@@ -253,7 +253,7 @@ def test_scalars_notes_and_documents(run: Run) -> None:
     note = run.notes[0]
     assert (note.text, note.step, note.level, note.about) == ("half", 50, "warning", {"why": 1})
     assert (run.config, run.environment) == ({"lr": 0.1}, {"python": "3.11"})
-    assert (run.problems, run.losses) == ((), ())
+    assert (run.damage, run.losses) == ((), ())
 
 
 def test_it_shows_itself(run: Run) -> None:
@@ -397,11 +397,11 @@ def test_damaged_statistics_are_missing_and_the_rest_is_there(tmp_path: Path) ->
     run = opened(tmp_path / "run")
     curve = run["encoder.0"].stats("mean")
     assert np.isnan(curve).tolist() == [12 <= number < 18 for number in range(20)]
-    assert len(run.problems) == 1
-    assert "0001-s0003.safetensors is missing" in run.problems[0]
+    assert len(run.damage) == 1
+    assert "0001-s0003.safetensors is missing" in run.damage[0]
     hit = run["loop"].other("grad", iteration=2).stats("std")
     assert np.isnan(hit).tolist() == [6 <= number < 18 for number in range(20)]
-    assert "row 8 of statistics/1/0 has a wrong checksum" in run.problems[1]
+    assert "row 8 of statistics/1/0 has a wrong checksum" in run.damage[1]
     assert run.at(50).matrix.tolist() == matrix_of(50).tolist()
     with pytest.raises(DamagedError, match="statistics of step 55 have a wrong checksum"):
         _ = run.at(55).matrix

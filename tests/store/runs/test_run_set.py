@@ -97,7 +97,7 @@ def test_curves_scalars_and_series_of_all(folder: Path) -> None:
         "base": 0, "deep/er/one": 30, "lr-1": 10, "lr-2": 20, "other": 40,
     }  # fmt: skip
     assert list(runs.scalars("only/40")) == ["other"]
-    assert runs.problems == {}
+    assert runs.damage == {}
     assert list(runs.curves("decoder", "std", kind="long")) == ["other"]
     assert runs.curves("encoder.0", "std", kind="long") == {}
     with pytest.raises(SiteError, match="none of the 5 runs has 'value' of 'zebra'"):
@@ -167,7 +167,7 @@ def test_one_damaged_run_spoils_none_of_the_others(
         assert list(runs.curves("encoder.0", "mean")) == others
     assert sorted(set(runs.table("mean").run)) == others
     assert set(others) <= set(runs.scalars("loss"))
-    assert list(runs.problems) == ["lr-1"]
+    assert list(runs.damage) == ["lr-1"]
     assert "skipped" in caplog.text
     with pytest.raises(DAMAGES[damage]):
         runs["lr-1"]["encoder.0"].stats("mean")
@@ -189,7 +189,7 @@ def test_a_run_without_its_head_is_found_all_the_same(folder: Path) -> None:
     (folder / "lr-1" / "cutaway.json").unlink()
     runs = loaded(folder)
     assert "lr-1" in runs.curves("encoder.0", "mean")
-    assert runs["lr-1"].problems == ("cutaway.json is missing.",)
+    assert runs["lr-1"].damage == ("cutaway.json is missing.",)
 
 
 def test_a_path_in_memory_holds_what_it_holds() -> None:

@@ -174,7 +174,7 @@ def test_what_comes_after_the_end_is_a_problem_and_no_error(url: str) -> None:
     writer.scalars(2, {"loss": 1.0})
     assert writer.flush()
     writer.close()
-    assert any("steps (step 1) could not be written: the writer is already closed" in p for p in writer.problems)
+    assert any("step 1 could not be written: the writer is already closed" in p for p in writer.problems)
     assert load(url).steps.tolist() == [0]
 
 
@@ -273,7 +273,7 @@ def test_more_scalars_at_once_than_one_record_holds(url: str) -> None:
     with Writer(url, kind="run") as writer:
         writer.scalars(3, {name: float(number) for number, name in enumerate(names)})
     run = load(url)
-    assert not run.problems
+    assert not run.damage
     assert len(run.scalars) == len(names)
     assert run.scalars[names[-1]].values.tolist() == [MAX_ENTRIES + 4]
 
@@ -316,7 +316,7 @@ def test_what_a_reader_would_skip_is_refused_at_once(url: str) -> None:
                 ask()
         write_step(writer, 0)
     run = load(url)
-    assert not run.problems
+    assert not run.damage
     verified(run, [0])
 
 

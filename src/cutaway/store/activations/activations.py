@@ -178,8 +178,13 @@ class Activations:
 
     @property
     def problems(self) -> list[Problem]:
-        """Errors with single items during collection."""
+        """What went wrong during collection, item by item: empty texts, words without a token, cut words."""
         return list(self._source.problems)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Damage on disk that reading has found so far; `cutaway verify` checks every byte."""
+        return self._source.damage
 
     # Rows
 

@@ -62,6 +62,10 @@ class JoinedSource:
         parts = zip(self._sources, self._first_items, strict=True)
         return [Problem(problem.item + first, problem.what) for source, first in parts for problem in source.problems]
 
+    @property
+    def damage(self) -> tuple[str, ...]:
+        return tuple(message for source in self._sources for message in source.damage)
+
     def values(self, window: int, site: int) -> Array:
         part, inside = self._windows[window]
         return self._sources[part].values(inside, site)

@@ -39,7 +39,7 @@ def _values_as_npy(selection: Selection, folder: str, tensors: Sequence[Tensor])
             try:
                 array = tensor.read().array()
             except DamagedError as error:
-                selection.problem(f"{tensor.name}: {error}")
+                selection.add_damage(f"{tensor.name}: {error}")
                 continue
             name = _unique_name(names, _npy_path(tensor))
             os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
@@ -90,7 +90,7 @@ def _readable(selection: Selection, tensors: Sequence[Tensor]) -> Iterator[Tenso
         try:
             tensor.read()
         except DamagedError as error:
-            selection.problem(f"{tensor.name}: {error}")
+            selection.add_damage(f"{tensor.name}: {error}")
         else:
             yield tensor
 
@@ -171,7 +171,7 @@ def _statistics_of(selection: Selection, series: Series, dtype: str) -> Array:
         try:
             values[number, at] = series.stats(name)
         except DamagedError as error:
-            selection.problem(f"{name} of {series.site}: {error}")
+            selection.add_damage(f"{name} of {series.site}: {error}")
     return values
 
 

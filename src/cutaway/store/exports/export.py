@@ -41,7 +41,7 @@ class ExportReport:
     n_items: int
     """Number of tensors, or of table rows."""
     n_bytes: int
-    problems: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
     """What could not be read and is missing from the export."""
 
 
@@ -90,7 +90,7 @@ def export(
         tuple(files),
         n_items,
         n_bytes,
-        tuple(dict.fromkeys([*selection.problems, *selection.archive.problems])),
+        tuple(dict.fromkeys([*selection.damage, *selection.archive.damage])),
     )
 
 

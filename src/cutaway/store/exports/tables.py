@@ -147,7 +147,7 @@ def export_value_table(selection: Selection, folder: str, *, is_csv: bool) -> in
             try:
                 array = tensor.read().array().reshape(-1)
             except DamagedError as error:
-                selection.problem(f"{tensor.name}: {error}")
+                selection.add_damage(f"{tensor.name}: {error}")
                 continue
             kind = "" if is_csv else array.dtype.name
             if kind not in files:
@@ -210,7 +210,7 @@ def export_statistic_table(selection: Selection, folder: str, *, is_csv: bool) -
                 try:
                     columns[name] = one.stats(name)[is_selected]
                 except DamagedError as error:
-                    selection.problem(f"{name} of {one.site}: {error}")
+                    selection.add_damage(f"{name} of {one.site}: {error}")
                     columns[name] = np.full(n, np.nan, dtype or "float32")
             file.add(columns)
         return file.n_rows
@@ -259,7 +259,7 @@ def _samples(selection: Selection) -> Iterator[tuple[int, str, int, dict[str, st
                 continue
             samples = step.samples
         except DamagedError as error:
-            selection.problem(f"samples of step {step.step}: {error}")
+            selection.add_damage(f"samples of step {step.step}: {error}")
             continue
         for number in range(len(samples)):
             fields = {

@@ -37,8 +37,8 @@ class Archive:
         """Rank → number → session."""
         self.n_changes = 0
         """How often `refresh` found new data."""
-        self.manifest_problems: list[str] = []
-        self._folder_problems: dict[str, str] = {}
+        self.manifest_damage: list[str] = []
+        self._folder_damage: dict[str, str] = {}
         try:
             names = self.backend.names()
         except (OSError, ValueError) as error:
@@ -52,11 +52,11 @@ class Archive:
         try:
             return Head.read(self.backend.read(HEAD, 0, 1 << 20))
         except FileNotFoundError:
-            self.manifest_problems.append("cutaway.json is missing.")
+            self.manifest_damage.append("cutaway.json is missing.")
         except DamagedError as error:
-            self.manifest_problems.append(str(error))
+            self.manifest_damage.append(str(error))
         except OSError as error:
-            self.manifest_problems.append(f"cannot read cutaway.json: {error.strerror or error}.")
+            self.manifest_damage.append(f"cannot read cutaway.json: {error.strerror or error}.")
         return None
 
     def refresh(self) -> bool:
@@ -78,9 +78,7 @@ class Archive:
             for file in files:
                 index = file.split("-")[0] + INDEX
                 if file.endswith((PART, SEALED)) and session_of(index) not in (None, *sessions):
-                    self._folder_problems[f"{folder}/{index}"] = (
-                        f"{folder}/{index} is missing, so {file} cannot be read."
-                    )
+                    self._folder_damage[f"{folder}/{index}"] = f"{folder}/{index} is missing, so {file} cannot be read."
             last = max(sessions, default=0)
             for number, session in sorted(sessions.items()):
                 if number == last or not session.n_read or not session.is_ended:
@@ -94,7 +92,7 @@ class Archive:
         try:
             return self.backend.names(folder) if folder else self.backend.names()
         except (DamagedError, OSError) as error:
-            self._folder_problems[folder] = f"cannot open {folder or self.path}: {error}"
+            self._folder_damage[folder] = f"cannot open {folder or self.path}: {error}"
             return []
 
     @property
@@ -167,12 +165,12 @@ class Archive:
         return blocks
 
     @property
-    def problems(self) -> list[str]:
+    def damage(self) -> list[str]:
         """Damage found so far by opening and reading; `verify` checks every byte."""
         sessions = [session for rank in self.ranks for session in self.sessions(rank)]
-        indexes = (problem for session in sessions for problem in session.problems)
-        folders = self._folder_problems.values()
-        return [*self.manifest_problems, *folders, *indexes, *self.segments.problems]
+        indexes = (message for session in sessions for message in session.damage)
+        folders = self._folder_damage.values()
+        return [*self.manifest_damage, *folders, *indexes, *self.segments.damage]
 
 
 class ArrayBlock(Mapping[str, Array]):
@@ -237,13 +235,13 @@ def _read(session: SessionIndex, backend: Backend) -> bool:
     try:
         return session.refresh(backend)
     except FileNotFoundError:
-        problem = f"{session.name} no longer exists."
+        message = f"{session.name} no longer exists."
     except DamagedError as error:
-        problem = str(error)
+        message = str(error)
     except OSError as error:
-        problem = f"cannot read {session.name}: {error.strerror or error}."
-    if problem not in session.problems:
-        session.problems.append(problem)
+        message = f"cannot read {session.name}: {error.strerror or error}."
+    if message not in session.damage:
+        session.damage.append(message)
     return False
 
 

@@ -19,7 +19,7 @@ from cutaway.store.reading.index import SessionIndex
 from cutaway.store.reading.lru_cache import LRUCache
 
 _MAX_TILE = 256 << 20
-_MAX_PROBLEMS = 1000
+_MAX_DAMAGE = 1000
 _STEPS_AT_ONCE = 256
 _BYTES_AT_ONCE = 1 << 20
 """Up to this many bytes are read and verified in one go; beyond that, rows are read one by one."""
@@ -33,23 +33,23 @@ class SegmentReader:
         self._cache = cache
         self._starts: dict[str, int] = {}
         self._headers: dict[str, Mapping[str, Entry]] = {}
-        self._problems: dict[str, None] = {}
+        self._damage: dict[str, None] = {}
         self._verified: set[tuple[str, int]] = set()
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def damage(self) -> tuple[str, ...]:
         """Damage that reading found and skipped."""
-        return tuple(self._problems)
+        return tuple(self._damage)
 
     @property
     def n_cached(self) -> int:
         """Bytes of cached data."""
         return self._cache.n_bytes
 
-    def note(self, problem: DamagedError) -> None:
+    def note(self, error: DamagedError) -> None:
         """Record damage that was skipped."""
-        if len(self._problems) < _MAX_PROBLEMS:
-            self._problems[str(problem)] = None
+        if len(self._damage) < _MAX_DAMAGE:
+            self._damage[str(error)] = None
 
     # Values
 
@@ -135,7 +135,7 @@ class SegmentReader:
     def curve(self, index: SessionIndex, steps: Sequence[StepRecord], row: int, column: int) -> NDArray[Any]:
         """One statistic of one row, at steps of one schema whose matrices are in one segment.
 
-        Damaged steps are NaN and reported in `problems`; if all are damaged, raises DamagedError.
+        Damaged steps are NaN and reported in `damage`; if all are damaged, raises DamagedError.
         """
         schema = index.schema_of(steps[0].schema)
         locations = [step.matrix for step in steps if step.matrix is not None]
@@ -150,7 +150,7 @@ class SegmentReader:
     def rows(self, index: SessionIndex, steps: Sequence[StepRecord], row: int) -> NDArray[Any]:
         """All statistics of one row, `[step, statistic]`, at steps of one schema whose matrices are in one segment.
 
-        Reads only the tiles that hold these steps. Damaged steps are NaN and reported in `problems`.
+        Reads only the tiles that hold these steps. Damaged steps are NaN and reported in `damage`.
         """
         schema = index.schema_of(steps[0].schema)
         locations = [step.matrix for step in steps if step.matrix is not None]
@@ -200,7 +200,7 @@ class SegmentReader:
     ) -> NDArray[Any]:
         name = _growing_name(index, locations[0][0])
         values = np.full(len(locations), np.nan, schema.dtype)
-        problem: DamagedError | None = None
+        failure: DamagedError | None = None
         n_read = 0
         for first in range(0, len(locations), _STEPS_AT_ONCE):
             some = locations[first : first + _STEPS_AT_ONCE]
@@ -218,10 +218,10 @@ class SegmentReader:
                         values[first + number] = self._rows(name, schema, [location], row)[0, column]
                         n_read += 1
                     except DamagedError as error:
-                        problem = error
+                        failure = error
                         self.note(error)
-        if problem is not None and not n_read:
-            raise problem
+        if failure is not None and not n_read:
+            raise failure
         return values
 
     def _rows(
@@ -276,7 +276,7 @@ class SegmentReader:
             return self._stepwise_curve(index, steps, row, column)
         stored = self._steps(index, segment, schema)
         values = np.full(len(stored), np.nan, schema.dtype)
-        problem: DamagedError | None = None
+        failure: DamagedError | None = None
         at = n_read = 0
         for number, entry in enumerate(self._tiles(index, segment, schema)):
             stop = at + entry.shape[2]
@@ -284,11 +284,11 @@ class SegmentReader:
                 values[at:stop] = self._tile_row(index, segment, schema, number, row)[column]
                 n_read += 1
             except DamagedError as error:
-                problem = error
+                failure = error
                 self.note(error)
             at = stop
-        if problem is not None and not n_read:
-            raise problem
+        if failure is not None and not n_read:
+            raise failure
         wanted = np.fromiter((step.step for step in steps), np.int64, len(steps))
         if np.array_equal(stored, wanted):
             return values
@@ -305,17 +305,17 @@ class SegmentReader:
 
     def _stepwise_curve(self, index: SessionIndex, steps: Sequence[StepRecord], row: int, column: int) -> NDArray[Any]:
         values = np.full(len(steps), np.nan, index.schema_of(steps[0].schema).dtype)
-        problem: DamagedError | None = None
+        failure: DamagedError | None = None
         n_read = 0
         for number, step in enumerate(steps):
             try:
                 values[number] = self.matrix(index, step)[row, column]
                 n_read += 1
             except DamagedError as error:
-                problem = error
+                failure = error
                 self.note(error)
-        if problem is not None and not n_read:
-            raise problem
+        if failure is not None and not n_read:
+            raise failure
         return values
 
     def _tile(self, index: SessionIndex, segment: int, schema: Schema, number: int) -> NDArray[Any]:

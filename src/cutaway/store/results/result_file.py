@@ -179,10 +179,10 @@ def decode_result(document: Mapping[str, Any], raw: Callable[[str], Raw]) -> Any
 def _document(archive: Archive) -> Mapping[str, Any]:
     document = archive.documents.get(DOCUMENT)
     if document is None:
-        problems = "; ".join(archive.problems)
+        damage = "; ".join(archive.damage)
         raise DamagedError(
             f"the result in {archive.path} was not saved completely, or is damaged"
-            f"{f' ({problems})' if problems else ''}. Save the result again, to another path."
+            f"{f' ({damage})' if damage else ''}. Save the result again, to another path."
         )
     if not isinstance(document, dict):
         raise DamagedError(f"the result in {archive.path} is damaged: its document is not a map.")

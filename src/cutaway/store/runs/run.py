@@ -21,6 +21,7 @@ from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.step import Step
 from cutaway.store.format.passes import PassKey, covers, primary_names
+from cutaway.store.format.problems import problems_of
 from cutaway.store.format.records import VALUE, Loss, Note, Row
 from cutaway.store.runs.scalars import Scalars
 from cutaway.store.runs.series import Series
@@ -225,8 +226,16 @@ class Run:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Damage found so far by opening and reading; `cutaway verify` checks every byte."""
-        return tuple(self._archive.problems)
+        """What went wrong while recording: failures, what could not be seen, and what could not be written.
+
+        The recorder had the same list: `with cutaway.record(...) as run: ...; run.problems`.
+        """
+        return tuple(text for index in self.sessions for text in problems_of(index.notes, index.losses))
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Damage on disk that opening and reading have found so far; `cutaway verify` checks every byte."""
+        return tuple(self._archive.damage)
 
     # Sessions and ranks
 

@@ -36,13 +36,13 @@ class Runs(Mapping[str, Run]):
         self._cache_bytes = cache_bytes
         self._run_paths: dict[str, str] = {}
         self._runs: dict[str, Run] = {}
-        self._problems: dict[str, str] = {}
+        self._damage: dict[str, str] = {}
         self.refresh()
 
     @property
-    def problems(self) -> Mapping[str, str]:
+    def damage(self) -> Mapping[str, str]:
         """Runs that could not be read and were skipped → the reason."""
-        return dict(self._problems)
+        return dict(self._damage)
 
     def refresh(self) -> bool:
         """Find new runs, and read new data of open ones; returns whether there was anything."""
@@ -53,12 +53,12 @@ class Runs(Mapping[str, Run]):
         is_new = paths != self._run_paths
         self._runs = {name: run for name, run in self._runs.items() if self._run_paths.get(name) == paths.get(name)}
         self._run_paths = paths
-        self._problems = {name: why for name, why in self._problems.items() if name in paths}
+        self._damage = {name: why for name, why in self._damage.items() if name in paths}
         for name, run in self._runs.items():
             try:
                 is_new |= run.refresh()
             except StoreError as error:
-                self._problems[name] = str(error)
+                self._damage[name] = str(error)
         return is_new
 
     def __getitem__(self, name: str) -> Run:
@@ -82,9 +82,9 @@ class Runs(Mapping[str, Run]):
             try:
                 answer = ask(self[name])
             except StoreError as error:
-                if str(error) != self._problems.get(name):
+                if str(error) != self._damage.get(name):
                     _LOG.warning("skipped %s: %s", self._run_paths[name], error)
-                self._problems[name] = str(error)
+                self._damage[name] = str(error)
                 continue
             if answer is not None:
                 answers[name] = answer
@@ -195,7 +195,7 @@ def is_archive(names: Sequence[str]) -> bool:
 
 
 def _is_run(path: str) -> bool:
-    """Whether a folder holds a run; an unreadable manifest counts as one, so that opening it reports the problem."""
+    """Whether a folder holds a run; an unreadable manifest counts as one, so that opening it reports the damage."""
     backend = backend_for(path)
     try:
         return is_archive(backend.names()) and Head.read(backend.read(HEAD, 0, 1 << 20)).kind == "run"

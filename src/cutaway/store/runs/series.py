@@ -251,7 +251,7 @@ class Series:
 
         If steps have several passes, the array is `[step, pass]`, with the passes of each step in execution order and
         padded with NaN to the maximum number of passes; `passes` tells which is which. Damaged values count as
-        missing and are reported in `run.problems`.
+        missing and are reported in `run.damage`.
 
         Args:
             kind: only steps of this kind; the width stays the same.
@@ -308,7 +308,7 @@ class Series:
         placed = self._timeline_positions
         dtype = np.result_type(*{part.schema.dtype for part in placed.parts}, np.float32)
         values = np.full(self._shape, np.nan, dtype)
-        problem: DamagedError | None = None
+        failure: DamagedError | None = None
         n_read = 0
         for part in placed.parts:
             if statistic not in part.schema.statistics:
@@ -322,10 +322,10 @@ class Series:
                     values[self._at(part, column)] = curve
                     n_read += 1
                 except DamagedError as error:
-                    problem = error
+                    failure = error
                     segments.note(error)
-        if problem is not None and not n_read:
-            raise problem
+        if failure is not None and not n_read:
+            raise failure
         return values
 
     @property

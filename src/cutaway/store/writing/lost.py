@@ -41,8 +41,10 @@ def kind_of(error: BaseException) -> str:
 
 @dataclass(slots=True)
 class LossBuffer:
-    """Losses that the index has not recorded yet."""
+    """Losses, until the index has recorded them and afterwards."""
 
+    written: list[Loss] = field(default_factory=list)
+    """Losses that the index has recorded."""
     _steps: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def add(self, what: str, steps: Iterable[int], reason: str) -> None:
@@ -58,5 +60,14 @@ class LossBuffer:
     def write_all(self, write: Callable[[Loss], None]) -> None:
         """Write each loss; a loss that is written is removed."""
         for (what, reason), steps in list(self._steps.items()):
-            write(Loss(what, tuple(steps), reason, time()))
+            loss = Loss(what, tuple(steps), reason, time())
+            write(loss)
+            self.written.append(loss)
             del self._steps[what, reason]
+
+    @property
+    def all(self) -> tuple[Loss, ...]:
+        """Every loss so far; those that the index has not recorded yet come last."""
+        now = time()
+        pending = [Loss(what, tuple(steps), reason, now) for (what, reason), steps in list(self._steps.items())]
+        return (*self.written, *pending)

@@ -23,6 +23,7 @@ from cutaway.store.backends.backend import Backend, backend_for
 from cutaway.store.format.filenames import HEAD, rank_folder, rank_of, session_of
 from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode, scan
 from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind
+from cutaway.store.format.problems import is_problem, problems_of
 from cutaway.store.format.records import MOST_CELLS, Block, BlockRecord, Note, Row, Schema, Session, StepRecord
 from cutaway.store.format.segments import Limits
 from cutaway.store.writing.lease import Lease
@@ -85,6 +86,7 @@ class Writer:
         self._schemas: dict[tuple[Any, ...], Schema] = {}
         self._by_id: dict[int, Schema] = {}
         self._last_step = -1
+        self._problem_notes: list[Note] = []
         # A program that ends without closing its writer loses nothing. The thread holds no reference to the writer.
         atexit.register(self._worker.close)
 
@@ -164,6 +166,8 @@ class Writer:
         """Write a note."""
         note = Note(text, step, time(), level, dict(about or {}))
         self._record(_checked_frame(note.to_record(), Note.read), "note")
+        if is_problem(note) and self._is_same_process():
+            self._problem_notes.append(note)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars of one step. They reach the disk within 0.25 seconds, or with the next step."""
@@ -201,8 +205,9 @@ class Writer:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong so far."""
-        return tuple(self._worker.problems)
+        """What went wrong so far: `Run.problems` of this session, then what the archive cannot record."""
+        worker = self._worker
+        return (*problems_of([*self._problem_notes, *worker.notes], worker.losses), *worker.unrecorded)
 
     @property
     def n_lost(self) -> int:
