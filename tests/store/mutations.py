@@ -329,8 +329,9 @@ class Questions:
             self.ask(lambda: repr(found))
 
     def about_run(self, run: Run, *, deep: bool = True) -> None:
-        for name in ("name", "path", "steps", "kinds", "sites", "rows", "statistics", "scalars", "notes",
-                     "documents", "config", "environment", "losses", "problems", "damage", "ranks", "is_live", "sessions"):  # fmt: skip
+        for name in ("name", "path", "steps", "kinds", "sites", "rows", "statistics", "scalars", "notes", "documents",
+                     "config", "environment", "losses", "problems", "damage", "ranks", "is_live",
+                     "sessions"):  # fmt: skip
             self.ask(lambda name=name: getattr(run, name))
         self.ask(lambda: repr(run))
         for step in islice(run, self.n_most if deep else 3):

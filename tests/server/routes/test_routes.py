@@ -380,7 +380,7 @@ def test_values_that_were_not_kept_say_how_to_keep_them(client: TestClient, ids:
     asked = {"row": row_of(view, "blocks.0.up.weight"), "step": 12}
     answer = client.get(f"/api/run/{ids['base']}/values", params=asked)
     assert answer.status_code == 404
-    assert "only statistics were recorded at step 12" in answer.json()["error"]
+    assert "step 12 recorded only statistics" in answer.json()["error"]
 
 
 def test_nothing_can_be_changed(client: TestClient) -> None:

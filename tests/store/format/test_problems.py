@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 import torch
+from tests.store.faults import Fault, faulty
 from torch import nn
 
 import cutaway
@@ -16,7 +17,6 @@ from cutaway.recording.statistics import summary
 from cutaway.store import Row, Run, Writer
 from cutaway.store.format.problems import is_problem, lost_text
 from cutaway.store.format.records import Note
-from tests.store.faults import Fault, faulty
 
 
 def load(path: Any) -> Run:

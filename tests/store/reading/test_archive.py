@@ -33,7 +33,7 @@ def test_documents_and_blocks_are_read_by_name(path: str) -> None:
     assert (archive.kind, archive.damage, archive.is_live) == ("trace", [], False)
     assert archive.documents == {"a": "the later one counts", "empty": None}
     assert archive.document("a") == "the later one counts"
-    with pytest.raises(NotFoundError, match=r"no document 'b'\. It has: a, empty"):
+    with pytest.raises(NotFoundError, match=r"no document 'b'\. It has: 'a', 'empty'"):
         archive.document("b")
     block = archive.blocks["values"]
     assert (block.names, list(block), len(block), block.about) == (("0", "1"), ["0", "1"], 2, {"k": 1})
@@ -96,11 +96,21 @@ def test_a_session_that_goes_away_stays_as_it_was_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_says_what_is_there(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="it is empty or does not exist"):
+    with pytest.raises(NotFoundError, match=r": the folder is empty\."):
         Archive(tmp_path)
+    with pytest.raises(NotFoundError, match=r": it does not exist\. Neither does the folder"):
+        Archive(tmp_path / "missing" / "run")
     with Writer(tmp_path / "inner", kind="run"):
         pass
-    with pytest.raises(NotFoundError, match=r"no Cutaway archive at .*, but it contains archives: 'inner'"):
+    with pytest.raises(NotFoundError, match=r"it is a folder of archives: 'inner'\. Name one, as in '.*/inner'"):
+        Archive(tmp_path)
+    with pytest.raises(NotFoundError, match=r"it does not exist\. Nearest: '.*/inner'"):
+        Archive(tmp_path / "iner")
+    with pytest.raises(NotFoundError, match=r"it is a part of one\. Pass '.*/inner'"):
+        Archive(tmp_path / "inner" / "rank-0")
+    shutil.rmtree(tmp_path / "inner")
+    (tmp_path / "model.bin").touch()
+    with pytest.raises(NotFoundError, match=r"the folder has .*'model.bin'.*cutaway\.record, cutaway\.collect"):
         Archive(tmp_path)
 
 

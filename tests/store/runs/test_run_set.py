@@ -13,7 +13,15 @@ import pytest
 
 import cutaway
 from cutaway import Run
-from cutaway.core.errors import AmbiguousSiteError, CutawayError, DamagedError, NotFoundError, SiteError, VersionError
+from cutaway.core.errors import (
+    AmbiguousSiteError,
+    CutawayError,
+    DamagedError,
+    InputError,
+    NotFoundError,
+    SiteError,
+    VersionError,
+)
 from cutaway.store.format.manifest import Head
 from cutaway.store.format.records import Row
 from cutaway.store.runs.run_set import Runs
@@ -53,7 +61,7 @@ def test_every_run_below_a_folder_is_named_by_its_path(folder: Path) -> None:
     assert runs["lr-2"] is runs["lr-2"]
     assert runs["deep/er/one"]["encoder.0"].stats("mean").tolist() == [30, 31, 32, 33]
     assert repr(runs) == "<Runs: 4 (base, deep/er/one, lr-1, lr-2)>"
-    with pytest.raises(NotFoundError, match=r"no run 'lr-3' at .*Runs there: 'lr-"):
+    with pytest.raises(NotFoundError, match=r"no run 'lr-3' at .*Nearest: 'lr-"):
         runs["lr-3"]
 
 
@@ -61,7 +69,10 @@ def test_patterns_and_several_paths(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert list(loaded(folder / "lr-*")) == ["lr-1", "lr-2"]
     assert list(loaded(folder / "base", folder / "lr-1")) == ["base", "lr-1"]
     assert list(loaded(folder / "deep", folder / "deep/er/one")) == ["er/one", "one"]
-    assert list(loaded(folder / "nothing-*")) == []
+    with pytest.raises(NotFoundError, match=r"no run matches '.*nothing-\*'"):
+        cutaway.load(folder / "nothing-*")
+    with pytest.raises(NotFoundError, match=r"no Cutaway archive at .*/bsae: it does not exist\. Nearest: '.*/base'"):
+        cutaway.load(folder / "lr-1", folder / "bsae")
     monkeypatch.chdir(folder)
     assert list(loaded("lr-?")) == ["lr-1", "lr-2"]
     assert list(loaded(".")) == list(loaded(folder))
@@ -112,7 +123,7 @@ def test_curves_scalars_and_series_of_all(folder: Path) -> None:
     assert table.columns.tolist() == ["run", "step", "kind", "site", "iteration", "pass", "mean"]
     assert (len(table), sorted(set(table.run))) == (4 * 2 * 4, ["base", "deep/er/one", "lr-1", "lr-2"])
     assert table[(table.run == "lr-1") & (table.site == "encoder.1")]["mean"].tolist() == [10, 11, 12, 13]
-    with pytest.raises(SiteError, match=r"none of the 5 runs has 'value' of '\*\*' with the statistics 'zebra'"):
+    with pytest.raises(InputError, match=r"none of the 5 runs has the statistic 'zebra'\. They have: mean, std"):
         runs.table("zebra")
 
 

@@ -244,7 +244,8 @@ class Activations:
             return self.at(key)
         rows, units = key if isinstance(key, tuple) and len(key) == 2 else (key, Ellipsis)
         if any(isinstance(index, (int, np.integer, tuple)) or index is None for index in (rows, units)):
-            raise InputTypeError(f"acts[{key!r}] is not rows × units. For a single row, use acts.rows([3]).")
+            row = rows if isinstance(rows, (int, np.integer)) else 0
+            raise InputTypeError(f"acts[{key!r}] is not rows × units. For a single row, use acts.rows([{row}]).")
         selected = self if rows is Ellipsis else self.rows(rows)
         return selected if units is Ellipsis else selected.units(units)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError, NotFoundError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import listed, plural
 from cutaway.store.activations.sources import ArchiveSource, CollectionInfo, Problem, Source
 from cutaway.store.activations.windows import same_sites
 from cutaway.store.activations.writer import Rows
@@ -112,7 +112,8 @@ def read_shards(path: str, paths: Sequence[str], *, cache_bytes: int = CACHE_BYT
 def _check_alike(first: Source, other: Source, number: int) -> None:
     if not same_sites(first.sites, other.sites):
         raise InputError(
-            f"part {number} has other sites than part 0: {_short_repr(other.sites)}, not {_short_repr(first.sites)}."
+            f"part {number} has other sites than part 0: {_site_text(other)}, not {_site_text(first)}. "
+            "Join parts of one collection."
         )
     for name, wanted, got in (
         ("dtype", first.dtype, other.dtype),
@@ -129,6 +130,10 @@ def _check_alike(first: Source, other: Source, number: int) -> None:
                 f"part {number} was collected with another {name} than part 0 "
                 f"({_short_repr(actual.get(name))}, not {_short_repr(expected.get(name))}): not one collection."
             )
+
+
+def _site_text(source: Source) -> str:
+    return listed((f"{site.site!r} ({plural(site.width, 'unit')})" for site in source.sites), 3)
 
 
 def _comparable(provenance: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,7 @@ class ActivationsWriter:
         resume: bool = False,
         options: Options | None = None,
     ) -> None:
+        backend_for(path)  # raises if it is not a path
         self.path = os.fspath(path)
         self.sites = tuple(sites)
         self.dtype: Dtype = dtype

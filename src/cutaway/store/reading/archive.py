@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from cutaway.core.arrays import Array, Raw
-from cutaway.core.errors import DamagedError, NotFoundError
-from cutaway.core.formatting import listed, nearest
+from cutaway.core.errors import DamagedError, NotFoundError, VersionError
+from cutaway.core.formatting import listed, nearest_hint
 from cutaway.store.backends.backend import Backend, backend_for
 from cutaway.store.format.filenames import HEAD, INDEX, PART, SEALED, rank_folder, rank_of, session_of
 from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind, kind_of
@@ -20,6 +20,7 @@ from cutaway.store.reading.segment_reader import SegmentReader
 from cutaway.store.writing.lease import state
 
 CACHE_BYTES = 64 << 20
+_MAX_LISTED = 8
 
 
 class Archive:
@@ -44,7 +45,9 @@ class Archive:
         except (OSError, ValueError) as error:
             raise NotFoundError(f"cannot open {self.path!r}: {error}.") from error
         if HEAD not in names and not any(rank_of(name) is not None for name in names):
-            raise NotFoundError(f"no Cutaway archive at {self.path}{_hint(self.backend, names)}.")
+            raise NotFoundError(
+                f"no Cutaway archive at {self.path}: {_explain_absence(self.path, self.backend, names)}"
+            )
         self.head = self._read_head()
         self.refresh()
 
@@ -53,6 +56,8 @@ class Archive:
             return Head.read(self.backend.read(HEAD, 0, 1 << 20))
         except FileNotFoundError:
             self.manifest_damage.append("cutaway.json is missing.")
+        except VersionError as error:
+            raise VersionError(f"cannot open {self.path}: {error}") from error
         except DamagedError as error:
             self.manifest_damage.append(str(error))
         except OSError as error:
@@ -151,7 +156,7 @@ class Archive:
         """One document by name."""
         documents = self.documents
         if name not in documents:
-            names = ", ".join(sorted(documents)) or "none"
+            names = listed(map(repr, sorted(documents)), _MAX_LISTED) or "none"
             raise NotFoundError(f"{self.path} has no document {name!r}. It has: {names}.")
         return documents[name]
 
@@ -226,8 +231,7 @@ class ArrayBlock(Mapping[str, Array]):
         try:
             return self._positions[name]
         except KeyError:
-            close = ", ".join(map(repr, nearest(name, self._positions)))
-            near = f" Nearest: {close}." if close else ""
+            near = nearest_hint(name, self._positions)
             raise NotFoundError(f"block {self.name!r} has no array {name!r}.{near}") from None
 
 
@@ -245,14 +249,31 @@ def _read(session: SessionIndex, backend: Backend) -> bool:
     return False
 
 
-def _hint(backend: Backend, names: list[str]) -> str:
-    """Hint on a folder that is not an archive."""
-    if not names:
-        return ": it is empty or does not exist"
-    inside = [name for name in names if _is_in(backend, name)]
-    if inside:
-        return f", but it contains archives: {listed(map(repr, inside), 3)}"
-    return ""
+def _explain_absence(path: str, backend: Backend, names: list[str]) -> str:
+    """Why a folder is not an archive, and what to pass instead."""
+    parent, leaf = os.path.split(path.rstrip("/"))
+    if rank_of(leaf) is not None:
+        return f"it is a part of one. Pass {parent or '.'!r}."
+    if archives := [name for name in names if _is_in(backend, name)]:
+        example = f"{path.rstrip('/')}/{archives[0]}"
+        return f"it is a folder of archives: {listed(map(repr, archives), 3)}. Name one, as in {example!r}."
+    if names:
+        contents = listed(map(repr, names), 3)
+        return f"the folder has {contents}. Pass a folder that cutaway.record, cutaway.collect or .save() wrote."
+    if "://" in path:
+        return "it is empty or does not exist."
+    if os.path.isdir(path):
+        return "the folder is empty."
+    return f"it does not exist.{_nearest_paths(parent, leaf)}"
+
+
+def _nearest_paths(parent: str, leaf: str) -> str:
+    """Entries of the same folder with a similar name, for a mistyped path."""
+    try:
+        siblings = os.listdir(parent or ".")
+    except OSError:
+        return f" Neither does the folder {parent!r}." if parent else ""
+    return nearest_hint(os.path.join(parent, leaf), [os.path.join(parent, name) for name in siblings])
 
 
 def _is_in(backend: Backend, folder: str) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError
 from cutaway.core.sites import Site, split_pass
-from cutaway.core.formatting import listed, nearest, plural
+from cutaway.core.formatting import hint, listed, nearest_hint, plural
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
@@ -85,12 +85,15 @@ class Run:
         except TypeError:
             raise InputTypeError(f"a step must be an integer, got {step!r}.") from None
         timeline = self.timeline
-        position = len(timeline) + step if -len(timeline) <= step < 0 else timeline.position(step)
+        n = len(timeline)
+        position = n + step if -n <= step < 0 else timeline.position(step)
         if position is None:
-            if not len(timeline):
+            if not n:
                 raise NotFoundError(f"run {self.name!r} has no recorded steps yet.")
+            if step < 0:
+                raise NotFoundError(f"run {self.name!r} has {plural(n, 'recorded step')}: run.at(-1) to run.at(-{n}).")
             near = ", ".join(map(str, timeline.nearest(step)))
-            raise NotFoundError(f"run {self.name!r} did not record step {step}. Nearest: {near}.")
+            raise NotFoundError(f"run {self.name!r} did not record step {step}. Nearest: {near}. run.steps lists all {n:,}.")
         return Step(self._archive, timeline.indexes[position], timeline.records[position])
 
     def __iter__(self) -> Iterator[Step]:
@@ -117,6 +120,9 @@ class Run:
         return tuple(dict.fromkeys(name for schema in self.timeline.schemas for name in schema.statistics))
 
     def __getitem__(self, site: str) -> Series:
+        if not isinstance(site, str):
+            meant = f" Step {site} is run.at({site})." if isinstance(site, (int, np.integer)) else ""
+            raise InputTypeError(f"a site must be text, got {site!r}.{meant}")
         matches = self.match(site)
         if len(matches) == 1:
             return matches[0]
@@ -126,18 +132,16 @@ class Run:
                 f"{site!r} matches {len(matches)} tensors of run {self.name!r}: {names}. "
                 f"Name one of them, or get all with run.match({site!r})."
             )
-        name, pass_ = split_pass(str(site))
+        name, pass_ = split_pass(site)
         if name in self._tensors:
             n_passes = max((key.pass_ for key in self.rows_of(self._tensors[name])), default=0)
             raise SiteError(
-                f"{name!r} never has {pass_} passes in one iteration of run {self.name!r}; the most is {n_passes}. "
+                f"{name!r} never has {plural(pass_, 'pass', 'passes')} in one iteration of run {self.name!r}; the most is {n_passes}. "
                 f"See run[{name!r}].passes; iteration= selects an iteration."
             )
-        close = nearest(str(site), self._tensors)
-        near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
-        raise SiteError(
-            f"no site matches {site!r} in run {self.name!r}.{near} run.sites lists all {len(self.sites):,}."
-        )
+        near = nearest_hint(site, self._tensors)
+        known = f"run.sites lists all {len(self.sites):,}" if near else f"It has: {listed(map(repr, self.sites))}"
+        raise SiteError(f"no site matches {site!r} in run {self.name!r}.{near} {known}.")
 
     def match(self, site: str) -> tuple[Series, ...]:
         """Every recorded tensor that a site or pattern matches, in order."""
@@ -249,7 +253,7 @@ class Run:
         """What one session wrote, including steps that a later session recorded again."""
         numbers = [index.number for index in self._archive.sessions(self._rank)]
         if number not in numbers:
-            raise NotFoundError(f"run {self.name!r} has no session {number}. It has: {', '.join(map(str, numbers))}.")
+            raise NotFoundError(f"run {self.name!r} has no session {number!r}. It has: {listed(map(str, numbers), _MAX_LISTED)}.")
         return Run(self._archive, rank=self._rank, session=number)
 
     @property
@@ -260,7 +264,7 @@ class Run:
     def rank(self, rank: int) -> Run:
         """What one rank wrote."""
         if rank not in self._archive.ranks:
-            raise NotFoundError(f"run {self.name!r} has no rank {rank}. It has: {', '.join(map(str, self.ranks))}.")
+            raise NotFoundError(f"run {self.name!r} has no rank {rank!r}. It has: {listed(map(str, self.ranks), _MAX_LISTED)}.")
         return Run(self._archive, rank=rank, session=self._session)
 
     # Live runs
@@ -324,8 +328,12 @@ class Run:
     def _required_series(self, at: str, of: str) -> Sequence[Series]:
         chosen = self.matching_series(at, of)
         if not chosen:
-            self[at]  # raises, with near matches
-            raise SiteError(f"run {self.name!r} has no {of!r} of {at!r}.")
+            if not self.match(at):
+                self[at]  # raises, with near matches
+            known = list(dict.fromkeys(row.of for row in self.rows if not row.is_sample))
+            raise SiteError(
+                f"run {self.name!r} has no {of!r} of {at!r}.{hint(of, known)} It has: {listed(known, _MAX_LISTED)}."
+            )
         return chosen
 
     def check_statistics(self, statistics: Iterable[str] | None) -> tuple[str, ...]:
@@ -335,12 +343,10 @@ class Run:
         names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
         for name in names:
             if name not in self.statistics:
-                near = ", ".join(map(repr, nearest(name, self.statistics)))
-                known = ", ".join(self.statistics[:_MAX_LISTED]) or "none"
-                what = (
-                    f"Nearest: {near}. run.statistics lists all {len(self.statistics)}" if near else f"It has: {known}"
-                )
-                raise InputError(f"run {self.name!r} has no statistic {name!r}. {what}.")
+                near = nearest_hint(str(name), self.statistics)
+                known = listed(self.statistics, _MAX_LISTED) or "none"
+                what = f"{near} run.statistics lists all {len(self.statistics)}." if near else f" It has: {known}."
+                raise InputError(f"run {self.name!r} has no statistic {name!r}.{what}")
         return names
 
     def __repr__(self) -> str:
@@ -384,8 +390,8 @@ class Run:
             return np.arange(len(self.timeline))
         positions = self.timeline.kinds.get(kind)
         if positions is None:
-            known = ", ".join(map(repr, self.kinds)) or "none"
-            raise NotFoundError(f"run {self.name!r} has no steps of kind {kind!r}. It has: {known}.")
+            known = listed(map(repr, self.kinds), _MAX_LISTED) or "none"
+            raise NotFoundError(f"run {self.name!r} has no steps of kind {kind!r}.{hint(kind, self.kinds)} It has: {known}.")
         return positions
 
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from cutaway.core.errors import AmbiguousSiteError, NotFoundError, SiteError, StoreError
-from cutaway.core.formatting import nearest
+from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError, StoreError
+from cutaway.core.formatting import listed, nearest, nearest_hint, plural
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import CACHE_BYTES, Archive
 from cutaway.store.backends.backend import backend_for
@@ -21,6 +21,7 @@ from cutaway.store.runs.run import Run
 from cutaway.store.runs.series import Curve, Series
 
 _MAX_DEPTH = 4
+_MAX_LISTED = 8
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -65,15 +66,32 @@ class Runs(Mapping[str, Run]):
         run = self._runs.get(name)
         if run is None:
             if name not in self._run_paths:
-                close = ", ".join(map(repr, nearest(name, self._run_paths) or list(self._run_paths)[:8]))
-                raise NotFoundError(
-                    f"no run {name!r} at {', '.join(self._paths)}. Runs there: {close or 'none'}."
-                )
+                raise self._unknown(name)
             archive = Archive(self._run_paths[name], cache_bytes=self._cache_bytes)
             if archive.kind != "run":
                 raise NotFoundError(f"{archive.path} is a {archive.kind}, not a run. Open it with cutaway.load.")
             run = self._runs[name] = Run(archive)
         return run
+
+    def _unknown(self, name: object) -> Exception:
+        known = listed(map(repr, self._run_paths), _MAX_LISTED) or "none"
+        if not isinstance(name, str):
+            return InputTypeError(f"runs are selected by name, not by {name!r}. Runs: {known}.")
+        where = listed(self._paths, _MAX_LISTED)
+        close = ", ".join(map(repr, nearest(name, self._run_paths)))
+        return NotFoundError(f"no run {name!r} at {where}. {f'Nearest: {close}' if close else f'Runs there: {known}'}.")
+
+    def __getattr__(self, name: str) -> Any:
+        """Explains attributes that only a single run has: a folder of several runs was loaded where one was meant."""
+        if name.startswith("_") or not hasattr(Run, name):
+            raise AttributeError(f"'Runs' object has no attribute {name!r}", name=name, obj=self)
+        first = next(iter(self._run_paths), "base")
+        raise AttributeError(
+            f"{plural(len(self), 'run')} loaded, and .{name} belongs to a single run. "
+            f"Select one first: runs[{first!r}].{name}. Runs: {listed(map(repr, self), _MAX_LISTED)}.",
+            name=name,
+            obj=self,
+        )
 
     def _map_runs(self, ask: Callable[[Run], _T | None]) -> dict[str, _T]:
         """Apply a function to each run, by name; skips runs that are damaged or of a newer version."""
@@ -112,7 +130,9 @@ class Runs(Mapping[str, Run]):
 
         series = self._map_runs(ask)
         if not series:
-            raise SiteError(f"none of the {len(self)} runs has {of!r} of {site!r}.")
+            known = [name for sites in self._map_runs(lambda run: run.sites).values() for name in sites]
+            near = "" if site in known else nearest_hint(str(site), known)
+            raise SiteError(f"none of the {len(self)} runs has {of!r} of {site!r}.{near}")
         return series
 
     def curves(self, site: str, statistic: str, *, kind: str | None = None, of: str = VALUE) -> dict[str, Curve]:
@@ -124,7 +144,22 @@ class Runs(Mapping[str, Run]):
                 return None
             return chosen[run].curve(statistic, kind=kind)
 
-        return self._map_runs(ask)
+        curves = self._map_runs(ask)
+        if not curves:
+            self._check_statistics([statistic])
+            kinds = dict.fromkeys(name for names in self._map_runs(lambda run: run.kinds).values() for name in names)
+            if kind is not None and kind not in kinds:
+                known = listed(map(repr, kinds), _MAX_LISTED) or "none"
+                raise NotFoundError(f"none of the {len(self)} runs has steps of kind {kind!r}. Kinds: {known}.")
+        return curves
+
+    def _check_statistics(self, names: Iterable[str]) -> None:
+        """Raise if no run has one of these statistics."""
+        known = dict.fromkeys(name for names in self._map_runs(lambda run: run.statistics).values() for name in names)
+        for name in names:
+            if name not in known:
+                near = nearest_hint(name, known) or f" They have: {listed(known, _MAX_LISTED)}."
+                raise InputError(f"none of the {len(self)} runs has the statistic {name!r}.{near}")
 
     def scalars(self, name: str) -> dict[str, Curve]:
         """One logged scalar over the steps of each run that has it."""
@@ -132,7 +167,7 @@ class Runs(Mapping[str, Run]):
         if not curves:
             logged = self._map_runs(lambda run: tuple(run.scalars)).values()
             known = list(dict.fromkeys(scalar for names in logged for scalar in names))
-            names_text = ", ".join(map(repr, nearest(name, known) or known[:8])) or "none"
+            names_text = listed(map(repr, nearest(name, known) or known), _MAX_LISTED) or "none"
             raise NotFoundError(f"none of the {len(self)} runs logged {name!r}. Logged scalars: {names_text}.")
         return curves
 
@@ -150,13 +185,13 @@ class Runs(Mapping[str, Run]):
 
         tables = self._map_runs(ask)
         if not tables and len(self):
-            asked = "" if chosen is None else f" with the statistics {', '.join(map(repr, chosen))}"
-            raise SiteError(f"none of the {len(self)} runs has {of!r} of {at!r}{asked}.")
+            self._check_statistics(chosen or ())
+            known = [name for sites in self._map_runs(lambda run: run.sites).values() for name in sites]
+            raise SiteError(f"none of the {len(self)} runs has {of!r} of {at!r}.{nearest_hint(at, known)}")
         return to_dataframe({"run": name, **row} for name, rows in tables.items() for row in rows)
 
     def __repr__(self) -> str:
-        listed = ", ".join(list(self)[:6])
-        return f"<Runs: {len(self)} ({listed}{', …' if len(self) > 6 else ''})>"
+        return f"<Runs: {len(self)} ({listed(self, 6)})>"
 
 
 def find_runs(path: str) -> list[tuple[str, str]]:

@@ -66,8 +66,8 @@ class Writer:
         options: Options | None = None,
     ) -> None:
         options = options or Options()
-        self.path = os.fspath(path)
         self.backend = backend_for(path)
+        self.path = os.fspath(path)
         self._pid = os.getpid()
         folder = rank_folder(rank)
         self.head = _claim(self.backend, self.path, kind, rank, resume=resume)
