@@ -62,7 +62,13 @@ def program(path: Path, rest: str, *, rc: int = 0) -> str:
     """Run a program that writes five steps and then goes on as told."""
     code = PROGRAM.format(here=str(HERE)) + rest
     done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        # A shell starts background jobs with SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert done.returncode == rc, done.stderr
     return done.stdout + done.stderr
