@@ -25,7 +25,6 @@ from cutaway.recording.settings import Level, RecordOptions, Settings
 from cutaway.recording.shutdown import CloseAtExit
 from cutaway.recording.step import RecordedStep, Role
 from cutaway.recording.step_graph import StepGraphs
-from cutaway.store.format.problems import BY_CUTAWAY
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Options, Writer
@@ -84,7 +83,6 @@ class Recorder:
         self._arrangement: list[dict[str, Any]] = []
         self._writer: Writer | None = None
         self._earlier_problems: tuple[str, ...] = ()
-        """Those of the sessions that this one resumes."""
         self._is_closed = False
         self._saved = monotonic()
         self.guard = ErrorGuard(self._note_failure)
@@ -182,10 +180,7 @@ class Recorder:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What has gone wrong so far: failures, what could not be seen, and what could not be written.
-
-        `cutaway.load(path).problems` is the same list, unless the disk refused even these messages.
-        """
+        """What has gone wrong so far: failures, what could not be seen or written; `Run.problems` is the same list."""
         return () if self._writer is None else (*self._earlier_problems, *self._writer.problems)
 
     # added by the user
@@ -356,7 +351,7 @@ class Recorder:
     def _note_failure(self, text: str) -> None:
         """Write an internal failure into the run as a note."""
         if self._writer is not None and not self._is_closed:
-            self._writer.note(text, step=self.number, level="error", about=BY_CUTAWAY)
+            self._writer.problem(text, step=self.number)
 
     def _enter(self, step: Step) -> None:
         """Begin a step, and record it if it is due."""
@@ -445,7 +440,7 @@ class Recorder:
         kind = step.kind or ""
         n_bytes = recorded.write(self._writer, self._graphs, step.number, kind, self._order)
         for note in filter(self.guard.is_new, recorded.notes):
-            self._writer.note(note, step=step.number, level="info", about=BY_CUTAWAY)
+            self._writer.problem(note, step=step.number, level="info")
         if "error" not in recorded.about:
             self.guard(self._filter.check)
         self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))

@@ -23,7 +23,7 @@ from cutaway.store.backends.backend import Backend, backend_for
 from cutaway.store.format.filenames import HEAD, rank_folder, rank_of, session_of
 from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode, scan
 from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind
-from cutaway.store.format.problems import is_problem, problems_of
+from cutaway.store.format.problems import BY_CUTAWAY, is_problem, problems_of
 from cutaway.store.format.records import MOST_CELLS, Block, BlockRecord, Note, Row, Schema, Session, StepRecord
 from cutaway.store.format.segments import Limits
 from cutaway.store.writing.lease import Lease
@@ -168,6 +168,10 @@ class Writer:
         self._record(_checked_frame(note.to_record(), Note.read), "note")
         if is_problem(note) and self._is_same_process():
             self._problem_notes.append(note)
+
+    def problem(self, text: str, *, step: int | None = None, level: str = "error") -> None:
+        """Write a note about a problem of the recording itself; `problems` lists it, here and in the loaded run."""
+        self.note(text, step=step, level=level, about=BY_CUTAWAY)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars of one step. They reach the disk within 0.25 seconds, or with the next step."""
