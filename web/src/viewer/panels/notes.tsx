@@ -106,8 +106,8 @@ function Damage({ run }: Pick<PanelProps, "run">) {
   if (!run.damage.length && !run.lost.length) return null;
   return (
     <div class="note failure troubles" role="alert">
-      {run.damage.slice(0, 20).map((message) => <p key={message}>{message}</p>)}
-      {run.damage.length > 20 && <p>and {run.damage.length - 20} more. Run cutaway verify to list them.</p>}
+      {run.damage.slice(0, 20).map((message) => <p key={message}>Damage: {message}</p>)}
+      {run.damage.length > 20 && <p>Damage: {run.damage.length - 20} more. Run cutaway verify to list all.</p>}
       {run.lost.slice(0, 20).map(({ what, steps, reason }, i) => (
         <p key={i}>Not written: {what}{steps.length ? `, ${counted(steps.length, "step")} from ${steps[0].toLocaleString("en")}` : ""}. {reason}</p>
       ))}
