@@ -86,6 +86,7 @@ class Archive:
                     self._folder_damage[f"{folder}/{index}"] = f"{folder}/{index} is missing, so {file} cannot be read."
             last = max(sessions, default=0)
             for number, session in sorted(sessions.items()):
+                # Ended sessions do not change; skipping them keeps refresh() of a run with many resumes cheap.
                 if number == last or not session.n_read or not session.is_ended:
                     is_new |= _read(session, self.backend)
         self.ranks = {rank: dict(sorted(ranks[rank].items())) for rank in sorted(ranks)}

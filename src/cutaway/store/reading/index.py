@@ -80,6 +80,7 @@ class SessionIndex:
                 self._add_record(record, start + offset)
             if len(chunk) < _CHUNK:
                 self.n_torn = len(self._unparsed)
+                # Read again next time: after a failed write, the writer cuts these bytes off and writes others.
                 self._unparsed = b""
                 break
         return self.n_read > before

@@ -18,6 +18,7 @@ from cutaway.store.format.records import Block, Schema, StepRecord
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.reading.lru_cache import LRUCache
 
+# Writers make tiles of 4 MiB, or of 16 steps where one step is larger; MOST_CELLS bounds those at 256 MiB.
 _MAX_TILE = 256 << 20
 _MAX_DAMAGE = 1000
 _STEPS_AT_ONCE = 256
@@ -83,6 +84,7 @@ class SegmentReader:
             return self.raw(index, block, position)
         if len(data) < size:
             raise DamagedError(f"{name} is truncated: it ends before the values.")
+        # A checksum reads all pages of the mapping; doing so on each access would defeat mapping.
         if (name, start) not in self._verified:
             if crc32(data) != int.from_bytes(block.checksums[4 * position : 4 * position + 4], "little"):
                 raise DamagedError(f"{name}: {size:,} bytes of values have a wrong checksum.")
@@ -162,6 +164,7 @@ class SegmentReader:
                 self._must_be_sealed(index, segment)
         stored = self._steps(index, segment, schema)
         wanted = np.fromiter((step.step for step in steps), np.int64, len(steps))
+        # searchsorted returns len(stored) for a step behind the last one, which would be out of range.
         at = np.minimum(np.searchsorted(stored, wanted), max(len(stored) - 1, 0))
         is_stored = stored[at] == wanted if len(stored) else np.zeros(len(wanted), bool)
         values = np.full((len(steps), len(schema.statistics)), np.nan, schema.dtype)
@@ -186,6 +189,7 @@ class SegmentReader:
         name = _growing_name(index, locations[0][0])
         try:
             return self._rows(name, schema, locations, row)
+        # One bad matrix fails the whole read; now step by step, so that only that one is missing.
         except DamagedError:
             values = np.full((len(locations), len(schema.statistics)), np.nan, schema.dtype)
         for number, location in enumerate(locations):
@@ -205,6 +209,7 @@ class SegmentReader:
         for first in range(0, len(locations), _STEPS_AT_ONCE):
             some = locations[first : first + _STEPS_AT_ONCE]
             try:
+                # Only full groups: the last one grows with each step, and each of its states would fill the cache.
                 if len(some) == _STEPS_AT_ONCE:
                     key = (name, schema.id, row, some[0], some[-1])
                     rows = self._cache.find(key, lambda some=some: self._rows(name, schema, some, row))  # type: ignore[misc]
@@ -236,6 +241,7 @@ class SegmentReader:
             pieces = [self._row_of(name, offset, checksum, size, slice(row * width, (row + 1) * width))
                       for _, offset, checksum in locations]  # fmt: skip
         else:
+            # One read for all steps: their matrices lie next to each other while the schema does not change.
             data = memoryview(_check_length(self._read(name, first, span), span, name))
             pieces = []
             for _, offset, checksum in locations:

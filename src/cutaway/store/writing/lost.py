@@ -10,6 +10,7 @@ from time import time
 
 from cutaway.store.format.records import Loss
 
+# A disk that stays full for days must not fill the memory with step numbers.
 _MAX_STEPS = 100_000
 _MAX_REASONS = 100
 _REASONS = {
@@ -49,6 +50,7 @@ class LossBuffer:
 
     def add(self, what: str, steps: Iterable[int], reason: str) -> None:
         """Add a loss; losses of the same kind and reason share a record."""
+        # Reasons can contain file names, so their number is not bounded otherwise.
         if (what, reason) not in self._steps and len(self._steps) >= _MAX_REASONS:
             reason = "various reasons"
         known = self._steps.setdefault((what, reason), [])

@@ -88,6 +88,7 @@ class WriterThread:
         is_first, full = self._scalar_buffer.add(step, values, elapsed)
         if full is not None:
             self.put(self._scalars_job(full))
+        # The thread may sleep until the next heartbeat; it wakes up to write this scalar within 0.25 seconds.
         elif is_first:
             self.put(_WAKE)
 
@@ -255,6 +256,7 @@ class WriterThread:
             if self._stopped:
                 self._log.close_files()
             else:
+                # An end record promises that every loss is recorded; without one, readers expect missing data.
                 self._log.close(is_whole=not self._losses)
         except Exception as error:
             message = f"the run could not be closed properly but stays readable: {reason_of(error)}"
@@ -267,6 +269,7 @@ class WriterThread:
             _logger.info("cannot release the lease: %s", reason_of(error))
 
     def _record_loss(self, what: str, steps: Iterable[int], reason: str, key: str = "") -> None:
+        # Jobs without a name, such as a wake-up or a flush, lose nothing.
         if not what:
             return
         known = tuple(steps)

@@ -136,10 +136,12 @@ class Writer:
                 raise InputError(
                     f"the matrix of statistics has shape {list(matrix.shape)}, but the schema needs {wanted}."
                 )
+            # A copy: the caller may reuse its buffer while the step waits in the queue.
             matrix = np.array(matrix, dtype=known.dtype, order="C")
         record = StepRecord(step, kind, time(), self._log.elapsed, schema, None, None, dict(about or {}))
         frame = _checked_frame(record.to_record(), StepRecord.read)
         n_bytes = len(frame) + (0 if matrix is None else known.matrix_bytes) + _size(values)
+        # Only now: a step that was refused must not block its number.
         self._last_step = step
         log, matrix_ = self._log, matrix
         self._put(Job("steps", lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))
@@ -295,6 +297,7 @@ def _claim(backend: Backend, path: str, kind: Kind, rank: int, *, resume: bool) 
         return head
     if HEAD in names:
         return Head(kind, "", "")  # damaged; another session's file is not replaced
+    # A folder with other files belongs to someone else; only an empty or new one becomes an archive.
     others = [name for name in names if rank_of(name) is None and not name.startswith(".")]
     if others:
         raise ExistsError(f"{path} has other files ({listed(sorted(others), 3)}). Use an empty or new folder.")
