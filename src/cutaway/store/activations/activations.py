@@ -220,6 +220,7 @@ class Activations:
         """For each item, its number of words, selected or not; special tokens do not count."""
         whole = self.whole
         counts = np.zeros(self.n_items, np.int64)
+        # Not counts[items] = …: an item has many rows, and the last one written would win.
         np.maximum.at(counts, whole.items, whole.word_index.astype(np.int64) + 1)
         return counts
 
@@ -274,6 +275,7 @@ class Activations:
         Args:
             most_bytes: raise MemoryLimitError above this size; None for no limit.
         """
+        # Checked before allocating: one call on a large corpus could otherwise exhaust the memory of the machine.
         wanted = np.dtype(self.dtype if dtype is None else dtype)
         n_bytes = len(self) * self.n_units * wanted.itemsize
         if most_bytes is not None and n_bytes > most_bytes:
@@ -314,6 +316,7 @@ class Activations:
     def _view(self, start: int, stop: int) -> NDArray[np.float32] | None:
         """A view of the rows, if they are contiguous in one window; else None."""
         pieces = self._units.pieces
+        # A view needs float32 rows of one site, next to each other in one window; everything else is copied.
         if self._rows is not None or len(pieces) > 1 or self.dtype != np.float32:
             return None
         window = int(np.searchsorted(self._source.starts, start, side="right")) - 1
@@ -329,6 +332,7 @@ class Activations:
         for window in np.unique(windows).tolist():
             targets = np.flatnonzero(windows == window)
             inside = rows[targets] - int(self._source.starts[window])
+            # Slices instead of index arrays: NumPy then copies without an intermediate array.
             is_run = len(targets) == targets[-1] - targets[0] + 1 and len(inside) == inside[-1] - inside[0] + 1
             is_run = is_run and bool((np.diff(inside) == 1).all())
             for piece in self._units.pieces:

@@ -48,6 +48,7 @@ def memory_source(values: Any, words: Sequence[Any] | None, items: Any) -> Memor
 
 def as_array(values: Any, what: str) -> Array:
     """A read-only float array `[row, unit]`, sharing memory if possible."""
+    # NumPy cannot convert bfloat16 tensors, or tensors that require gradients; this module may not import torch.
     array = late.call("raw", values).array() if hasattr(values, "detach") else np.asarray(values)
     if array.dtype.kind in "biu":
         array = array.astype(np.float32)
@@ -100,6 +101,7 @@ def _items(items: Any, n: int) -> NDArray[np.int64]:
 
 def _index_in_item(items: NDArray[np.int64]) -> NDArray[np.int32]:
     """For each row, its index within its item."""
+    # Stable, so that the rows of an item keep their order even if items are interleaved.
     order = np.argsort(items, kind="stable")
     ordered = items[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))

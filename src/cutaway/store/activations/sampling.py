@@ -70,6 +70,7 @@ class UnitReader:
         n_read = max(1, n_windows * max_rows // n_rows)
         if n_read == 1:
             return (n_windows // 2,)
+        # Spread over the corpus, so that the sample is not its beginning alone.
         return tuple(np.unique(np.linspace(0, n_windows - 1, n_read).round().astype(int)).tolist())
 
     def unit_number(self, name: str) -> int:

@@ -53,6 +53,7 @@ class JoinedSource:
             [[0], *(source.starts[1:] + first for source, first in zip(sources, rows, strict=False))]
         ).astype(np.int64)
         first = sources[0].about
+        # The joined collection is not a shard of anything.
         about = {name: value for name, value in first.provenance.items() if name != "shard"}
         is_whole = all(source.about.is_whole for source in sources)
         self.about = CollectionInfo(int(items[-1]), first.aggregate, about, is_whole, path)

@@ -98,6 +98,7 @@ class Units:
     @cached_property
     def _used(self) -> list[int]:
         """Indices of the sites that occur, in order of first occurrence."""
+        # np.unique sorts by value; the order of first occurrence is the order that the user chose.
         sites, first = np.unique(self._sites, return_index=True)
         return [int(site) for site in sites[np.argsort(first)]]
 
@@ -148,6 +149,7 @@ class Units:
         return self.select(np.concatenate([self._match(pattern) for pattern in patterns]))
 
     def _match(self, pattern: str) -> Ints:
+        # A collected site may itself contain characters of a pattern; its exact name wins.
         exact = [site for site in self._used if self.known[site].site == pattern]
         wanted = Site.parse(pattern)
         whole = wanted.without_unit()

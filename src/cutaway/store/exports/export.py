@@ -74,6 +74,7 @@ def export(
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise ExistsError(f"{to} already exists and is not overwritten. Choose a new folder.")
     selection = Selection.from_archive(Archive(path), at=at, steps=steps, of=of)
+    # Beside the target, not in /tmp: a rename works only within one file system.
     temporary = f"{target}.part-{token_hex(4)}"
     os.makedirs(temporary)
     try:

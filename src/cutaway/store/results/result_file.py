@@ -121,6 +121,7 @@ def encode_result(result: object) -> tuple[dict[str, Plain], dict[str, Raw]]:
             "of": {fact: value for fact in _FACTS if (value := _fact(result, fact)) is not None},
             "content": content,
         }
+        # A trial run before anything is written: what cannot be read back is refused while the original still exists.
         encode({"type": "document", "content": document})
         decode_result(document, writer.arrays.__getitem__)
     except RecursionError:

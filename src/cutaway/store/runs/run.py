@@ -164,7 +164,7 @@ class Run:
         names = [name for name in self._tensors if covers(any_pass, name)]
         sites = dict.fromkeys(self._tensors[name] for name in names)
         series = [Series(self, site, pass_=pattern.pass_) for site in sites if not self._is_alias_of(site, sites)]
-        return tuple(one for one in series if one.has)
+        return tuple(each for each in series if each.has)
 
     def _is_alias_of(self, site: str, sites: Collection[str]) -> bool:
         """Whether a name is an alias for passes of tensors that are already in `sites`."""
@@ -280,6 +280,7 @@ class Run:
         is_new = self._archive.n_changes != self._n_changes
         if is_new:
             self._n_changes = self._archive.n_changes
+            # Dropped, not updated: series recompute their positions when they see another timeline object.
             for name in ("timeline", "rows", "statistics", "scalars", "_tensors", "_rows_by_name"):
                 self.__dict__.pop(name, None)
         return is_new
@@ -293,6 +294,7 @@ class Run:
         last_steps = seen.last_steps()
         quiet_since = monotonic()
         while True:
+            # Asked before reading: a writer that closes between the two must not cost its last steps.
             was_live = self.is_live
             self.refresh()
             if self.timeline is not seen:

@@ -20,6 +20,7 @@ from cutaway.store.format.records import VALUE
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.series import Curve, Series
 
+# A limit, because load("/") would otherwise walk the whole disk.
 _MAX_DEPTH = 4
 _MAX_LISTED = 8
 _LOG = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Runs(Mapping[str, Run]):
         paths: dict[str, str] = {}
         for path in self._paths:
             for name, run_path in find_runs(path):
+                # Two folders may have a run of the same name; the second is then named by its whole path.
                 paths[name if paths.get(name, run_path) == run_path else run_path] = run_path
         is_new = paths != self._run_paths
         self._runs = {name: run for name, run in self._runs.items() if self._run_paths.get(name) == paths.get(name)}

@@ -129,6 +129,7 @@ def _parts(name: str, values: Field) -> list[tuple[str, Array]]:
         array = np.asarray(entries)
     except ValueError:
         array = np.empty(0, object)
+    # NumPy turns unequal rows into objects or raises, depending on their shapes; both are refused.
     if array.dtype.kind not in "biufc" or len(array) != len(entries):
         raise InputTypeError(f"the sample field {name!r} must be texts, lists of tokens, numbers or an array.")
     return [(_ARRAY, array)]

@@ -68,6 +68,7 @@ def _join_points(parts: Sequence[tuple[Points, int | None]]) -> Curve:
         [np.full(len(points.steps), True) if end is None else points.steps < end for points, end in parts]
     )
     steps, values, elapsed = steps[is_current], values[is_current], elapsed[is_current]
+    # Stable: of several values at one step, the last one logged stays last.
     order = np.argsort(steps, kind="stable")
     curve = Curve(steps[order], values[order], elapsed[order])
     for array in (curve.steps, curve.values, curve.elapsed):

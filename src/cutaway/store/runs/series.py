@@ -353,6 +353,7 @@ class Series:
         """One statistic at every position of the timeline."""
         segments = self.run.archive.segments
         placed = self._timeline_positions
+        # Sessions of one run may differ in dtype; the wider one holds the numbers of all exactly.
         dtype = np.result_type(*{part.schema.dtype for part in placed.parts}, np.float32)
         values = np.full(self._shape, np.nan, dtype)
         failure: DamagedError | None = None

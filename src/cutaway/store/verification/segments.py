@@ -206,6 +206,7 @@ def _read_gaps(file: _File, start: int, tensors: Sequence[_Tensor], findings: Fi
     for tensor in tensors:
         if start + tensor.start > position:
             n_between += start + tensor.start - position
+            # Only to read the bytes: a disk error shows even where no record refers to the data.
             file.checksum(position, min(start + tensor.start, file.size))
         position = max(position, start + tensor.stop)
     n_after = max(file.size - position, 0)
@@ -220,6 +221,7 @@ def _read_gaps(file: _File, start: int, tensors: Sequence[_Tensor], findings: Fi
 
 
 def _check_reserved(file: _File, start: int, findings: Findings) -> None:
+    # A growing file has zeros there; a header in a .part file means that a kill came between writing it and the rename.
     if any(any(chunk) for chunk in file.chunks(8, start)):
         findings.remark(file.name, "it was being sealed when its session ended; its values are read through the index")
 

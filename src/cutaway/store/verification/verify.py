@@ -88,6 +88,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     if not verification:
         print(verification.cost)
     """
+    # Without a cache: every byte must come from the disk.
     archive = Archive(path, cache_bytes=0)
     backend, findings = archive.backend, Findings()
     is_live = archive.is_live
@@ -258,9 +259,11 @@ def _check_lost_steps(index: SessionIndex, findings: Findings, *, is_live: bool 
     """Find steps in sealed segments that have no record in the index."""
     known = {record.step for record in index.steps}
     lost = findings.unindexed.get((index.folder, index.number), set()) - known
+    # The writer may have appended these steps after the index was read.
     if is_live is not False and known:
         lost = {step for step in lost if step < max(known)}
     reported = " ".join(entry.cost for entry in findings.damage)
+    # A damaged record of the index already names its step; the same loss is not reported twice.
     if lost and not all(re.search(rf"\b{step}\b", reported) for step in lost):
         cost = f"{list_steps(lost)} cannot be read, although the values are still in the segments"
         findings.damaged(index.name, f"{plural(len(lost), 'step')} in the segments have no record", cost)
