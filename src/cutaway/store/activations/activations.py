@@ -78,6 +78,9 @@ class Activations:
     def join(cls, parts: Sequence[Activations]) -> Activations:
         """Concatenate parts of one collection along rows; item numbers continue. Nothing is copied.
 
+        Args:
+            parts: complete collections with the same sites, dtype and settings.
+
         >>> halves = [Activations.of([[0.1], [0.2]], items=[0, 1]), Activations.of([[0.3]])]
         >>> Activations.join(halves).items.tolist()
         [0, 1, 2]
@@ -255,15 +258,26 @@ class Activations:
 
         >>> Activations.of({"a.0": np.zeros((2, 3)), "a.1": np.ones((2, 3))}).at("a.*").sites
         ('a.0', 'a.1')
+
+        Args:
+            sites: one or more sites or patterns; their units come in this order.
         """
         return Activations(self._source, self._units.at([sites] if isinstance(sites, str) else list(sites)), self._rows)
 
     def units(self, indices: Any) -> Activations:
-        """Select units by index or mask, in the given order."""
+        """Select units by index or mask, in the given order.
+
+        Args:
+            indices: integers, a slice, or a boolean mask over all units.
+        """
         return Activations(self._source, self._units.select(indices), self._rows)
 
     def rows(self, indices: Any) -> Activations:
-        """Select rows by index or mask, in the given order."""
+        """Select rows by index or mask, in the given order.
+
+        Args:
+            indices: integers, a slice, or a boolean mask over all rows.
+        """
         picked = as_indices(indices, len(self), "row")
         return Activations(self._source, self._units, picked if self._rows is None else self._rows[picked])
 
@@ -273,6 +287,7 @@ class Activations:
         """All values as one new array `[row, unit]`.
 
         Args:
+            dtype: the dtype of the array; that of the stored values by default.
             most_bytes: raise MemoryLimitError above this size; None for no limit.
         """
         # Checked before allocating: one call on a large corpus could otherwise exhaust the memory of the machine.
@@ -294,7 +309,11 @@ class Activations:
         return self.array(dtype)
 
     def blocks(self, n_rows: int = _ROWS_AT_ONCE) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """All values in row order, `n_rows` at a time, as read-only float32."""
+        """All values in row order, as read-only float32: pairs of a slice of rows and their values.
+
+        Args:
+            n_rows: the largest number of rows per block.
+        """
         if n_rows < 1:
             raise InputError(f"n_rows must be at least 1, got {n_rows}.")
         for start in range(0, len(self), n_rows):
@@ -302,7 +321,11 @@ class Activations:
             yield slice(start, stop), self._block(start, stop)
 
     def columns(self, indices: Any) -> NDArray[np.float32]:
-        """Some units for all rows, `[row, unit]`, as a new float32 array."""
+        """Some units for all rows, `[row, unit]`, as a new float32 array.
+
+        Args:
+            indices: integers, a slice, or a boolean mask over all units.
+        """
         return self.units(indices).array(np.float32, most_bytes=None)
 
     def _block(self, start: int, stop: int) -> NDArray[np.float32]:
@@ -361,7 +384,11 @@ class Activations:
     # Input and output
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write these rows and units to a new folder that `cutaway.load` reads."""
+        """Write these rows and units to a new folder that `cutaway.load` reads.
+
+        Args:
+            path: a folder that does not exist yet, or is empty.
+        """
         if not self._units.is_grouped:
             raise InputError("cannot save: the units of each site must be consecutive. Select units site by site.")
         save(self, path, self._units.sites)
@@ -377,6 +404,7 @@ class Activations:
         """Read activations that NeuroX extracted to HDF5 or JSON; several files are the layers of one model.
 
         Args:
+            path: the file, or one file per layer. If it does not exist, its per-layer files are read: `acts-layer0.hdf5`…
             sentences: the words of each sentence, if the file lacks them.
             to: a new folder; converts sentence by sentence, for files larger than memory.
         """
@@ -396,7 +424,9 @@ class Activations:
         """Write a NeuroX file, or one per site; returns the paths.
 
         Args:
+            path: the file to write, or the common start of the names of several.
             format: "hdf5" or "json"; by default from the file extension.
+            per_layer: whether to write one file per site, which sites of different widths need.
         """
         return write_neurox(self, path, format=format, per_layer=per_layer)
 

@@ -72,14 +72,22 @@ class Run:
         return tuple(self.timeline.kinds)
 
     def steps_of(self, kind: str) -> NDArray[np.int64]:
-        """The recorded steps of one kind."""
+        """The recorded steps of one kind.
+
+        Args:
+            kind: the kind of step, one of `kinds`.
+        """
         return self.steps[self.positions_of(kind)]
 
     def __len__(self) -> int:
         return len(self.timeline)
 
     def at(self, step: int) -> Step:
-        """One recorded step; negative indices count from the end: -1 is the last recorded step."""
+        """One recorded step.
+
+        Args:
+            step: the number of a recorded step; negative numbers count from the end: -1 is the last recorded step.
+        """
         try:
             step = operator.index(step)
         except TypeError:
@@ -144,7 +152,11 @@ class Run:
         raise SiteError(f"no site matches {site!r} in run {self.name!r}.{near} {known}.")
 
     def match(self, site: str) -> tuple[Series, ...]:
-        """Every recorded tensor that a site or pattern matches, in order."""
+        """Every recorded tensor that a site or pattern matches, in order.
+
+        Args:
+            site: a site, or a pattern with `*` and `**`.
+        """
         if not isinstance(site, str):
             return ()
         # Fast path: an exact primary name needs no search through the aliases of all tensors.
@@ -250,7 +262,11 @@ class Run:
         return sessions if self._session is None else [index for index in sessions if index.number == self._session]
 
     def session(self, number: int) -> Run:
-        """What one session wrote, including steps that a later session recorded again."""
+        """What one session wrote, including steps that a later session recorded again.
+
+        Args:
+            number: the number of the session, from 1.
+        """
         numbers = [index.number for index in self._archive.sessions(self._rank)]
         if number not in numbers:
             raise NotFoundError(f"run {self.name!r} has no session {number!r}. It has: {listed(map(str, numbers), _MAX_LISTED)}.")
@@ -262,7 +278,11 @@ class Run:
         return tuple(self._archive.ranks)
 
     def rank(self, rank: int) -> Run:
-        """What one rank wrote."""
+        """What one rank wrote.
+
+        Args:
+            rank: one of `ranks`.
+        """
         if rank not in self._archive.ranks:
             raise NotFoundError(f"run {self.name!r} has no rank {rank!r}. It has: {listed(map(str, self.ranks), _MAX_LISTED)}.")
         return Run(self._archive, rank=rank, session=self._session)
@@ -289,6 +309,10 @@ class Run:
         """Iterate over new steps as they are recorded, until the run ends or `timeout` seconds pass without one.
 
         Steps that a resumed session records again count as new.
+
+        Args:
+            every: seconds between two looks at the disk.
+            timeout: seconds without a new step after which the iteration ends; None for no limit.
         """
         seen = self.timeline
         last_steps = seen.last_steps()
@@ -324,6 +348,11 @@ class Run:
         """An xarray Dataset: one variable per statistic, over `step` and `site`; NaN if not recorded.
 
         If a step has several passes of a tensor, there is a third dimension, `pass`.
+
+        Args:
+            statistics: names of statistics; all by default.
+            at: the tensors, as a site pattern.
+            of: "value", "grad", "update"…
         """
         return run_dataset(self.check_statistics(statistics), self.steps, self._required_series(at, of))
 

@@ -120,7 +120,12 @@ class Runs(Mapping[str, Run]):
         return name in self._run_paths
 
     def series(self, site: str, *, of: str = VALUE) -> dict[str, Series]:
-        """The series of one tensor in each run that recorded it."""
+        """The series of one tensor in each run that recorded it.
+
+        Args:
+            site: the tensor.
+            of: "value", "grad", "update"…
+        """
 
         def ask(run: Run) -> Series | None:
             try:
@@ -138,7 +143,14 @@ class Runs(Mapping[str, Run]):
         return series
 
     def curves(self, site: str, statistic: str, *, kind: str | None = None, of: str = VALUE) -> dict[str, Curve]:
-        """One statistic of one tensor over the steps of each run that has it."""
+        """One statistic of one tensor over the steps of each run that has it.
+
+        Args:
+            site: the tensor.
+            statistic: the name of a recorded statistic, such as "std".
+            kind: only steps of this kind.
+            of: "value", "grad", "update"…
+        """
         chosen = {series.run: series for series in self.series(site, of=of).values()}
 
         def ask(run: Run) -> Curve | None:
@@ -164,7 +176,11 @@ class Runs(Mapping[str, Run]):
                 raise InputError(f"none of the {len(self)} runs has the statistic {name!r}.{near}")
 
     def scalars(self, name: str) -> dict[str, Curve]:
-        """One logged scalar over the steps of each run that has it."""
+        """One logged scalar over the steps of each run that has it.
+
+        Args:
+            name: the name of the scalar.
+        """
         curves = self._map_runs(lambda run: run.scalars.get(name))
         if not curves:
             logged = self._map_runs(lambda run: tuple(run.scalars)).values()
@@ -177,6 +193,11 @@ class Runs(Mapping[str, Run]):
         """One row per run, step, tensor and pass.
 
         A pandas DataFrame if pandas is installed, else a list of dicts.
+
+        Args:
+            statistics: names of statistics; all by default. Runs without any of them are left out.
+            at: the tensors, as a site pattern.
+            of: "value", "grad", "update"…
         """
         chosen = None if statistics is None else [statistics] if isinstance(statistics, str) else list(statistics)
 

@@ -92,7 +92,11 @@ class Samples:
 
 
 def packed_samples(fields: Mapping[str, Field]) -> dict[Row, Raw]:
-    """Encode fields of samples as rows and arrays; each field needs one entry per sample."""
+    """Encode fields of samples as rows and arrays.
+
+    Args:
+        fields: name → one entry per sample: texts, lists of tokens, numbers, or an array.
+    """
     for name, values in fields.items():
         is_one = isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__")
         if is_one or (isinstance(values, np.ndarray) and not values.ndim):

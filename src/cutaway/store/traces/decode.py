@@ -168,7 +168,7 @@ class _TraceDecoder:
         started, ended = (columns.numbers(f"events/{name}", n, low=_ANY) for name in ("started", "ended"))
         rows = zip(given, calls, group_numbers, code, instructions, started, ended, strict=True)
         return [
-            # The function, results and RNG states of an event are not stored: a loaded trace cannot run anything.
+            # Function, result, versions and context of a call are not stored: a loaded trace cannot run anything.
             (None, args, kwargs, None, call, group, code, instruction, start, end, None, None)
             for (args, kwargs), call, group, code, instruction, start, end in rows
         ]

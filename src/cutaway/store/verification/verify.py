@@ -87,6 +87,9 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     verification = verify("runs/base")
     if not verification:
         print(verification.cost)
+
+    Args:
+        path: the archive.
     """
     # Without a cache: every byte must come from the disk.
     archive = Archive(path, cache_bytes=0)

@@ -53,6 +53,14 @@ class Writer:
     """Writes one session of an archive; a context manager. Existing data is never changed.
 
     Do not change arrays that you pass until they are written: `flush` waits for that.
+
+    Args:
+        path: the folder of the archive.
+        kind: "run", "trace", "activations", "result" or "generation".
+        resume: whether to add a session to an existing archive.
+        rank: the rank of this process in a distributed job.
+        world_size: the number of processes in that job.
+        options: durability, memory and heartbeats; see `Options`.
     """
 
     def __init__(
@@ -93,7 +101,13 @@ class Writer:
     # Data
 
     def schema(self, rows: Sequence[Row], statistics: Sequence[str] = (), *, dtype: str = "float32") -> int:
-        """The id of a schema with these rows and statistics; equal arguments return the same id."""
+        """The id of a schema with these rows and statistics; equal arguments return the same id.
+
+        Args:
+            rows: what is recorded: one row per tensor, quantity and pass.
+            statistics: names of the columns of each step's matrix.
+            dtype: the dtype of that matrix, "float32" or "float64".
+        """
         key = (tuple(rows), tuple(statistics), dtype)
         cached = self._schemas.get(key)
         if cached is None:
@@ -123,7 +137,16 @@ class Writer:
         values: Mapping[int, Raw] | None = None,
         about: Mapping[str, Plain] | None = None,
     ) -> None:
-        """Write a step: its matrix `[row, statistic]`, and the values of some rows. Step numbers must increase."""
+        """Write a step: its matrix `[row, statistic]`, and the values of some rows. Step numbers must increase.
+
+        Args:
+            step: the number of the step.
+            schema: the id that `schema` returned.
+            kind: the kind of step, such as "train".
+            matrix: the statistics, copied; None if there are none.
+            values: row number → array, for the rows with values.
+            about: further plain data.
+        """
         known = self._known(schema)
         if type(step) is not int or not self._last_step < step < _MAX_STEP:
             raise InputError(f"step {step!r} does not follow step {self._last_step}. Step numbers must increase.")
@@ -147,7 +170,13 @@ class Writer:
         self._put(Job("steps", lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))
 
     def block(self, name: str, arrays: Mapping[str, Raw], about: Mapping[str, Plain] | None = None) -> None:
-        """Write a named group of arrays."""
+        """Write a named group of arrays.
+
+        Args:
+            name: the name of the block; a later block of the same name replaces it.
+            arrays: the arrays by name.
+            about: further plain data.
+        """
         schema = self.schema([Row(site) for site in arrays])
         numbered = dict(enumerate(arrays.values()))
         known = dict(about or {})
