@@ -404,7 +404,7 @@ class Activations:
         """Read activations that NeuroX extracted to HDF5 or JSON; several files are the layers of one model.
 
         Args:
-            path: the file, or one file per layer. If it does not exist, its per-layer files are read: `acts-layer0.hdf5`…
+            path: the file, or one file per layer; `acts.hdf5` also reads `acts-layer0.hdf5`, `acts-layer1.hdf5`…
             sentences: the words of each sentence, if the file lacks them.
             to: a new folder; converts sentence by sentence, for files larger than memory.
         """
