@@ -118,7 +118,7 @@ def test_other_wrong_input_is_named(model: nn.Module) -> None:
         pass
     with pytest.raises(InputError, match=r"got 1\.5"):
         trace[1.5]
-    with pytest.raises(IndexError, match="position 99 is out of range: this trace numbers 3 ops"):
+    with pytest.raises(IndexError, match="position 99 is out of range: this trace has 3 ops"):
         trace[99]
     assert "a..b" not in trace
 

@@ -9,6 +9,7 @@ formatting   Formats numbers, counts, lists and near matches for sentences, tabl
 io           Atomic file writes: write to a temporary file, then rename
 late         Late binding of methods whose code is in a higher layer, and lazy package facades
 matrices     Activations as a matrix of rows × units, read block by block from NumPy, torch or disk
+positions    Checks the position in `sequence[position]`, with errors that say what the sequence holds
 progress     Progress bar on stderr, shown only on a terminal and only for work longer than two seconds
 pytree       Walks the nested containers that models take and return, in a fixed order
 safetensors  Reads and writes safetensors headers, with limits that protect against malicious files

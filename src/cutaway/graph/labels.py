@@ -121,12 +121,14 @@ class Names:
     def _place(self, node: int) -> tuple[int, int]:
         if not self._places:
             nodes = self._tables.nodes
+            # Orphans count, too: while the model runs, nobody knows yet which ops will be orphans.
             for other, event in enumerate(nodes.event):
                 if nodes.kind[other] == OP:
                     call = nodes.call[other]
                     address, kind = self._addresses[call], kind_of(nodes.name[other])
                     place = self._places[other] = self._namer.count(event, call, address, kind)
                     key = (address, kind)
+                    # The largest ordinal decides whether a site needs one at all.
                     if place[0] > self._most.get(key, 0):
                         self._most[key] = place[0]
         return self._places[node]

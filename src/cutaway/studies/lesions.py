@@ -17,13 +17,13 @@ from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.capture.model.state import ModelState
 from cutaway.capture.units.live_units import UnitDim
 from cutaway.core.errors import InputError, InputTypeError, UnitError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import hint, plural
 from cutaway.core.progress import progress
 from cutaway.core.sites import ROOT
 from cutaway.results.lesions import Each, Lesions, name_of
 from cutaway.studies.fingerprints import change_fingerprint, combined_fingerprint, describe_change, state_fingerprints
 from cutaway.studies.journal import Journal, StudyHeader
-from cutaway.studies.metric_call import call_metric, check_unchanged, to_metric
+from cutaway.studies.metric_call import call_metric, check_model, check_unchanged, to_metric
 from cutaway.studies.reached_sites import Keep, ReachedSite, reach_sites
 
 _EACH = ("site", "unit", "head")
@@ -81,10 +81,14 @@ def lesion(
         unit_dim: the unit dimension, or several in the order of the flat index, as for `cutaway.edit`.
         path: a folder or `.jsonl` file that stores finished rows. Repeat the call to resume after an interruption.
     """
+    check_model(model, "lesion(model, metric, at=…)")
     if each not in _EACH:
-        raise InputError(f"each={each!r}: pass {', '.join(map(repr, _EACH))}.")
+        raise InputError(f"each={each!r}: pass {', '.join(map(repr, _EACH))}.{hint(each, _EACH)}")
     if not callable(metric):
-        raise InputTypeError(f"metric={metric!r}: pass a function that runs the model and returns a number.")
+        raise InputTypeError(
+            f"metric is a {type(metric).__name__}: pass a function that runs the model and returns a number, such as "
+            "lambda: loss(model(x)).item()."
+        )
     before, state = state_fingerprints(model), ModelState(getattr(model, "_orig_mod", model))
     keep: Keep = "means" if isinstance(to, str) and to == "mean" else "shapes"
     counts = each != "site" or keep == "means"
@@ -96,6 +100,7 @@ def lesion(
     check_unchanged(model, before, "the metric")
     sites, left_out = _with_known_units(every) if counts else (every, {})
     lesions = [lesion for reached in sites for lesion in _lesions_of(reached, each, n_heads, model)]
+    # By identity: ReachedSite compares by value and has no hash.
     changes = {id(reached): reached.mean() if keep == "means" else to for reached in sites}
     header = StudyHeader.of(
         "lesions",

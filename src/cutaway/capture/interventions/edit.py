@@ -23,6 +23,7 @@ from cutaway.capture.interventions.rebuild import with_tensors
 from cutaway.capture.interventions.regions import Region
 from cutaway.capture.interventions.targets import ModelIndex, Target, edit_targets
 from cutaway.capture.misuse import EntryReminder, check_model, refuse_attribute
+from cutaway.capture.model.forward import replace_forward
 from cutaway.capture.model.rng_state import current_autocast, generators_used
 from cutaway.capture.module_hooks import tensors_in
 from cutaway.capture.tensors.aliasing import version_of
@@ -230,7 +231,6 @@ class edit:
         """Runs another function instead of a module's forward."""
         # The forward is replaced, not the result: hooks would still run the original.
         original, function = module.forward, target.change.swaps if target.change else None
-        had = module.__dict__.get("forward", _MISSING)
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != self._thread or sessions.in_hidden_run():
@@ -238,8 +238,7 @@ class edit:
             target.n_applied += 1
             return function(*args, **kwargs)  # type: ignore[misc]
 
-        module.__dict__["forward"] = forward
-        stack.callback(_restore_forward, module, had)
+        stack.enter_context(replace_forward(module, forward))
 
     # parameters and buffers
 
@@ -356,10 +355,3 @@ class edit:
         location = (frame.f_code, frame.f_lasti, started, perf_counter_ns(), version_of(new), context)
         for watcher in watchers:
             watcher.append((EditFunction(apply), args, None, new, watcher.call, watcher.group, *location))
-
-
-def _restore_forward(module: nn.Module, forward: Any) -> None:
-    if forward is _MISSING:
-        module.__dict__.pop("forward", None)
-    else:
-        module.__dict__["forward"] = forward

@@ -102,7 +102,7 @@ class _Check:
 
     def fail(self, what: What, node: int, reason: str) -> None:
         op = self.trace.names.label(node) if node >= 0 else ""
-        stack = self.trace.stack_of(node) if node >= 0 else ()
+        stack = Op(self.trace, node).stack if node >= 0 else ()
         source = next((str(place) for place in stack if is_users(place)), "")
         self.failures.append(Failure(what, op, source, reason[:_MAX_REASON]))
 
