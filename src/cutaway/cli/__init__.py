@@ -25,9 +25,10 @@ from typing import Final
 
 from cutaway import __version__
 from cutaway.core.errors import CutawayError
+from cutaway.core.formatting import hint
 
 COMMANDS: Final = {
-    "view": "open the viewer on runs, traces and results in the browser, live while a run is written",
+    "view": "open the viewer on runs, traces and results in the browser; needs pip install 'cutaway[view]'",
     "trace": "build a model, run it once, and write a page, a drawing or the trace itself",
     "ls": "list the runs, traces, activations and results in a folder",
     "info": "show an overview of one run, trace, activations or result",
@@ -87,11 +88,29 @@ def _run(arguments: list[str]) -> int:
             import_module(f"cutaway.cli.{name}").add_arguments(command)
             command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     try:
-        args = parser.parse_args(arguments)
+        if wanted is not None and wanted not in COMMANDS:
+            parser.error(f"no command {wanted!r}.{hint(wanted, COMMANDS)} Commands: {', '.join(COMMANDS)}.")
+        args, unparsed = parser.parse_known_args(arguments)
+        _add_positionals(parser, args, unparsed)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     code: int = import_module(f"cutaway.cli.{args.command}").run(args)
     return code
+
+
+def _add_positionals(parser: argparse.ArgumentParser, args: argparse.Namespace, unparsed: list[str]) -> None:
+    """Append positional arguments that stand after an option to the command's list of paths or sites.
+
+    argparse fills such a list before the first option only, and subparsers cannot use `parse_intermixed_args`.
+    """
+    options = [argument for argument in unparsed if argument.startswith("-")]
+    name = next((name for name in ("sites", "path", "paths") if isinstance(getattr(args, name, None), list)), None)
+    if options or (unparsed and name is None):
+        asked = (options or unparsed)[0]
+        near = hint(asked, (f"--{name.replace('_', '-')}" for name in vars(args)))
+        parser.error(f"unrecognized argument {asked!r}.{near} `cutaway {args.command} --help` lists the options.")
+    if unparsed and name is not None:
+        setattr(args, name, [*getattr(args, name), *unparsed])
 
 
 def _print_error(error: BaseException) -> None:

@@ -36,8 +36,22 @@ def find_archives(paths: list[str]) -> list[ArchivePath]:
         for match in _below(path):
             archives.setdefault(os.path.realpath(match.path) if "://" not in path else match.path, match)
     if not archives:
-        raise NotFoundError(f"no Cutaway archive at {', '.join(map(repr, paths))}. Give a run, or a folder of runs.")
+        reason = f": {_reason(paths[0])}" if len(paths) == 1 else ""
+        raise NotFoundError(
+            f"no Cutaway archive at {', '.join(map(repr, paths))}{reason}. Give a run, or a folder of runs."
+        )
     return list(archives.values())
+
+
+def _reason(path: str) -> str:
+    """Why there is no archive at a path."""
+    if glob.has_magic(path):
+        return "the pattern matches none"
+    if not os.path.exists(path):
+        return "the path does not exist"
+    if not os.path.isdir(path):
+        return "it is a file, and archives are folders"
+    return "the folder and its subfolders hold none" if os.listdir(path) else "the folder is empty"
 
 
 def runs_at(paths: list[str], *, rank: int | None = None, session: int | None = None) -> dict[str, Run]:

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from cutaway.capture.module_hooks import tensors_in
 from cutaway.core.errors import SiteError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import listed, nearest_hint, plural
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
@@ -61,6 +61,8 @@ class StepHooks:
         self._before: dict[int, Tensor] = {}
         self.autograd: AutogradGraph | None = None
         """Builds the dependency graph from autograd, if the step is not traced."""
+        self.n_inputs = 0
+        """Number of tensors that the models were given."""
         self._notes: dict[str, None] = {}
 
     @property
@@ -99,6 +101,7 @@ class StepHooks:
         given = [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)]
         if is_root:
             self.hook_parameters()
+            self.n_inputs += len(given)
             self.tensors.selection.infer_batch_size(tensor for _, tensor in given)
         address = self._models.modules[id(module)][1][0]
         pass_ = self.tensors.n_passes(address) + 1
@@ -113,6 +116,7 @@ class StepHooks:
 
     def _on_result(self, module: nn.Module, result: Any) -> None:
         if self._is_in_step():
+            self._models.has_run = True
             self._guard(self._record_results, module, result)
 
     def _record_results(self, module: nn.Module, result: Any) -> None:
@@ -295,7 +299,8 @@ class SiteFilter:
         self.inputs = any(pattern.side == "in" for pattern in self._patterns)
         self._has_passes = any(pattern.pass_ is not None for pattern in self._patterns)
         self._decisions: dict[str, bool] = {}
-        self._unmatched = [pattern for pattern in self._patterns if pattern.op is None and pattern.name is None]
+        # Named tensors are recorded in any case, and may come at a later step.
+        self._unmatched = [pattern for pattern in self._patterns if pattern.name is None]
 
     def covers_parameter(self, name: str) -> bool:
         """Whether to record a parameter or buffer."""
@@ -313,13 +318,27 @@ class SiteFilter:
             self._unmatched = [pattern for pattern in self._unmatched if not pattern.matches(parsed)]
         return is_covered
 
-    def check(self) -> None:
-        """After a complete step, raise a `SiteError` for a pattern that has matched nothing. Raises once."""
+    def check(self, op_sites: Callable[[], Iterable[str]]) -> None:
+        """After a complete step, raise a `SiteError` for a pattern that has matched nothing. Raises once.
+
+        Args:
+            op_sites: returns the sites of all ops of the step; empty if it was not traced.
+        """
         unmatched, self._unmatched = self._unmatched, []
+        sites = list(self._decisions)
+        if any(pattern.op is not None for pattern in unmatched):
+            ops = list(op_sites())
+            parsed = list(map(Site.parse, ops))
+            unmatched = [
+                pattern
+                for pattern in unmatched
+                if pattern.op is None or (ops and not any(pattern.matches(site) for site in parsed))
+            ]
+            sites = ops if unmatched and unmatched[0].op is not None else sites
         if unmatched:
-            near = nearest(str(unmatched[0]), self._decisions)
-            close = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-            raise SiteError(f"at={str(unmatched[0])!r} matches no site of the first recorded step.{close}")
+            asked = str(unmatched[0])
+            near = nearest_hint(asked, sites) or f" It has {plural(len(sites), 'site')}: {listed(map(repr, sites))}."
+            raise SiteError(f"at={asked!r} matches no site of the first recorded step.{near}")
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import hint, plural, type_text
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.autograd_graph import AutogradGraph
@@ -27,6 +27,7 @@ from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
+from cutaway.recording.usage import missing_samples
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
@@ -78,6 +79,7 @@ class RecordedStep:
         self.lost_values = 0
         """Number of tensors that were overwritten before their unit and sample dimensions were known."""
         self._fields: dict[str, Any] = {}
+        self._field_lengths: dict[str, int] = {}
         self.about: dict[str, Plain] = {}
         self.n_iterations = 0
         self.has_late_kind = False
@@ -98,10 +100,30 @@ class RecordedStep:
             if n_lost:
                 self.lost_values += n_lost
 
+    def op_sites(self) -> list[str]:
+        """The sites of all ops of the step; empty if it was not traced."""
+        return [] if self._traced is None else self._traced.op_sites()
+
+    @property
+    def missing_samples(self) -> str:
+        """What to say about samples that were requested but are not in the batch."""
+        return missing_samples(self._settings.samples, self.tensors.selection.batch_size)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What was not recorded in the step, and why."""
-        return (*self.hooks.notes, *self._unit_notes())
+        return (*self.hooks.notes, *self._sample_notes(), *self._unit_notes())
+
+    def _sample_notes(self) -> Iterator[str]:
+        batch_size, batch_dim = self.tensors.selection.batch_size, self._settings.batch_dim
+        if self.missing_samples:
+            yield self.missing_samples
+        for name, n_entries in self._field_lengths.items():
+            if batch_size is not None and n_entries != batch_size:
+                entries = plural(n_entries, "entry", "entries")
+                yield f"run.samples({name}=) has {entries}, but the batch has {plural(batch_size, 'sample')}"
+        if batch_dim is not None and batch_size is None and self.hooks.n_inputs:
+            yield f"batch_dim={batch_dim} is out of range of every model input, so the batch size is unknown"
 
     def _unit_notes(self) -> Iterator[str]:
         if not self._units.is_traced:
@@ -157,9 +179,15 @@ class RecordedStep:
         role, node, part = about
         key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
-            raise InputTypeError(f"run.tensor({name!r}) got a {type(tensor).__name__}: pass a torch.Tensor.")
+            raise InputTypeError(f"run.tensor({name!r}) got {type_text(tensor)}: pass a torch.Tensor.")
         if key.role not in ROLES:
-            raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.")
+            near = hint(key.role, ROLES)
+            raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.{near}")
+        if dims[0] is not None and not -tensor.dim() <= dims[0] < tensor.dim():
+            raise InputError(
+                f"run.tensor({name!r}, batch_dim={dims[0]}) is out of range: the tensor has "
+                f"{plural(tensor.dim(), 'dimension')}, {list(tensor.shape)}."
+            )
         pass_ = self.tensors.next_pass(key.base)
         step_pass = self.tensors.step_pass(key.base)
         key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
@@ -189,7 +217,7 @@ class RecordedStep:
         if not selection.is_off:
             for name, values in fields.items():
                 if values is not None:
-                    self._fields[name] = select_field(name, values, selection)
+                    self._fields[name], self._field_lengths[name] = select_field(name, values, selection)
 
     # writing
 
