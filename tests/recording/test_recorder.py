@@ -554,6 +554,7 @@ def test_notes_configuration_modules_and_environment_stand_beside(tmp_path: Path
     model[0].weight.requires_grad_(False)
     with cutaway.record(tmp_path / "run", model, every=1, config={"lr": 0.1, "model": model[1]}) as run:
         with run.step(number=7):
+            model(torch.randn(2, 4))
             run.note("warming up")
     found = cutaway.load(tmp_path / "run")
     assert found.config == {"lr": 0.1, "model": "ReLU()"}
@@ -583,6 +584,7 @@ def test_wrong_calls_inside_a_run_warn_and_go_on(tmp_path: Path) -> None:
             run.log(loss=torch.ones(3))
         with pytest.warns(RuntimeWarning, match="one entry"):
             with cutaway.record(tmp_path / "other", model, every=1, samples=1) as other, other.step():
+                model(torch.randn(2, 4))
                 other.samples(text=["a", "b"], label=[1, 2, 3][:0])
         with pytest.warns(RuntimeWarning, match="step numbers must increase"):
             with run.step(number=0):

@@ -218,10 +218,10 @@ def test_a_model_that_is_never_called_warns(tmp_path: Path) -> None:
     model, other = mlp(), mlp()
     run = cutaway.record(tmp_path / "run", other, every=1)
     with run.step():
-        model(torch.randn(4, 4)).sum().backward()
-    with pytest.warns(
-        RuntimeWarning, match=r"never called inside a recorded step.*Pass the model that"
-    ):
+        loss = model(torch.randn(4, 4)).sum()
+        loss.backward()
+        run.log(loss=loss)
+    with pytest.warns(RuntimeWarning, match=r"never called inside a recorded step.*Pass the model that"):
         run.__exit__(None, None, None)
 
 

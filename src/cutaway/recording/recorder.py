@@ -61,6 +61,7 @@ class Recorder:
         self._n_steps = 0
         self._n_due = 0
         self._created: Step | None = None
+        self._has_named = False
         self._open: Step | None = None
         self._next = 0
         self._last = -1
@@ -200,6 +201,7 @@ class Recorder:
             if isinstance(name, Tensor):
                 self.guard.report(SWAPPED_TENSOR)
                 return
+            self._has_named |= role != "loss"  # `log` names losses by itself
             dims = (unit_dim,) if isinstance(unit_dim, int) else None if unit_dim is None else tuple(unit_dim)
             self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
 
@@ -372,7 +374,7 @@ class Recorder:
             self.guard.report(NO_STEPS)
         elif not self._n_due and self._kinds and not isinstance(self._schedule, Never):
             self.guard.report(nothing_due(self._every, self._n_steps, [*self._kinds]))
-        elif not (self._models.has_run or any(site.startswith("$") for site, _, _ in self._order)) and self._order:
+        elif self._order and not self._models.has_run and not self._has_named:
             self.guard.report(NOT_CALLED)
 
     def __repr__(self) -> str:
