@@ -582,10 +582,11 @@ def test_wrong_calls_inside_a_run_warn_and_go_on(tmp_path: Path) -> None:
                 model(torch.randn(2, 4))
         with pytest.warns(RuntimeWarning, match="log one number"):
             run.log(loss=torch.ones(3))
+        other = cutaway.record(tmp_path / "other", model, every=1, samples=1)
         with pytest.warns(RuntimeWarning, match="one entry"):
-            with cutaway.record(tmp_path / "other", model, every=1, samples=1) as other, other.step():
-                model(torch.randn(2, 4))
+            with other.step():
                 other.samples(text=["a", "b"], label=[1, 2, 3][:0])
+        other.close()
         with pytest.warns(RuntimeWarning, match="step numbers must increase"):
             with run.step(number=0):
                 pass

@@ -38,6 +38,7 @@ COMMANDS: Final = {
 }
 """Command → its help text. The module of the same name has `add_arguments(parser)` and `run(args)`."""
 
+# 128 + 13 (SIGPIPE) and 128 + 2 (SIGINT): what a shell reports for a program that these signals ended.
 _BROKEN_PIPE = 141
 _INTERRUPTED = 130
 _EPILOG = """examples:
@@ -58,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(arguments)
+        # Here and not at exit: short output meets a closed pipe only now, and the error must be caught below.
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -84,6 +86,7 @@ def _run(arguments: list[str]) -> int:
         about = f"{text[0].upper()}{text[1:]}."
         raw = argparse.RawDescriptionHelpFormatter
         command = commands.add_parser(name, help=text, description=about, formatter_class=raw, allow_abbrev=False)
+        # Only the wanted command is imported, so that `--help` and `--version` do not pay for NumPy.
         if name == wanted:
             import_module(f"cutaway.cli.{name}").add_arguments(command)
             command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
@@ -114,6 +117,7 @@ def _add_positionals(parser: argparse.ArgumentParser, args: argparse.Namespace, 
 
 
 def _print_error(error: BaseException) -> None:
+    # Imported late: `output` loads NumPy.
     from cutaway.cli.output import printable
 
     message = f"{error.filename}: {error.strerror}" if _is_os_error(error) else str(error)  # type: ignore[attr-defined]

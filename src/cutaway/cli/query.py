@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         print_sites(runs, args)
+    # Last: damage is found by reading, so only now are all problems known.
     for problem in problems_of(runs)[:_MAX_PROBLEMS]:
         sys.stderr.write(f"cutaway: {printable(problem)}\n")
     return 0

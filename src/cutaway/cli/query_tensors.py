@@ -133,6 +133,7 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
         kind = f" ({entry['kind']})" if entry["kind"] else ""
         print_lines(f"{entry['run']}, step {entry['step']}{kind}")
         names = args.stat or without_histogram(entry["statistics"])
+        # Rows that are all NaN hold arrays only (per unit, per sample).
         rows = [row for row in entry["rows"] if any(value == value for value in row["stats"].values())]
         keys = ["site", "of", *(["iteration"] if any(row["iteration"] for row in rows) else [])]
         keys += ["pass"] if any(row["pass"] > 1 for row in rows) else []

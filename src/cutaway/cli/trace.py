@@ -98,9 +98,11 @@ def _run_model(args: argparse.Namespace) -> _Outcome:
     model = _model(args.model, args.seed)
     positional, named = _arguments(args)
     model.train(args.train)
+    # no_grad by default: traces of large models then need no memory for the backward pass.
     with nullcontext() if args.train else torch.no_grad():
         try:
             return _Outcome(capture(model, *positional, **named), None)
+        # SystemExit as well: a model that calls sys.exit() would end the command without a message.
         except (Exception, SystemExit) as error:
             partial = getattr(error, "cutaway_trace", None)
             if not isinstance(partial, Trace):
@@ -253,12 +255,14 @@ def _import_file(name: str) -> ModuleType:
     assert spec.loader is not None
     module = module_from_spec(spec)
     before = sys.modules.get(path.stem)
+    # Before it runs, as `import` does: dataclasses look their module up in sys.modules.
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise InputError(f"cannot import {name}: {_error_text(error)}") from error
     finally:
+        # A file named like a loaded module (`json.py`) must not replace it for other importers.
         if before is not None:
             sys.modules[path.stem] = before
     return module

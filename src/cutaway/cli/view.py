@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         nothing = "" if any(map(holds_archives, args.paths)) else f"{_NOTHING_YET}\n"
         print(f"Viewing {', '.join(args.paths)} at {address}\n{others}{nothing}Stop with Ctrl-C.", flush=True)
     if not args.no_browser and not args.json:
+        # In a thread: `webbrowser.open` waits for some browsers, and the page needs the server meanwhile.
         threading.Thread(target=open_in_browser, args=(address,), daemon=True).start()
     try:
         serve(app, listener)

@@ -16,6 +16,7 @@ from cutaway.core.version import __version__
 from cutaway.store.format.frames import Plain
 
 _PACKAGES = ("numpy", "transformers", "lightning", "accelerate", "peft", "triton")
+# A config may hold anything, cycles included: depth and length must be bounded.
 _MOST_DEPTH, _MOST_ITEMS, _MOST_TEXT = 12, 4096, 20_000
 
 
@@ -81,6 +82,7 @@ def to_plain(value: Any, depth: int = 0) -> Plain:
     if value is None or isinstance(value, (bool, float)):
         return value
     if isinstance(value, int):
+        # msgpack has integers of 64 bits only.
         return value if -(1 << 63) <= value < 1 << 63 else str(value)
     if isinstance(value, str):
         return value[:_MOST_TEXT]

@@ -90,6 +90,7 @@ class StepHooks:
 
     def _is_in_step(self) -> bool:
         """Whether the current call belongs to the step: yes in its own thread and in threads of the backward pass."""
+        # torch.jit.trace calls the modules as well, which is no forward pass of the step.
         return (get_ident() == self._thread or _in_backward()) and torch._C._get_tracing_state() is None
 
     def _on_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -104,6 +105,7 @@ class StepHooks:
             self.n_inputs += len(given)
             self.tensors.selection.infer_batch_size(tensor for _, tensor in given)
         address = self._models.modules[id(module)][1][0]
+        # Inputs arrive before the call is counted, which happens when the module returns.
         pass_ = self.tensors.n_passes(address) + 1
         step_pass = self.tensors.step_pass(address) + 1
         role = "input" if is_root else "value"
@@ -254,6 +256,7 @@ class StepHooks:
                     self._read_gradient(parameter, None)
                 before = self._before.pop(id(parameter.tensor), None)
                 if before is not None:
+                    # Into the copy: another tensor of the size of each parameter would raise the peak memory.
                     change = torch.sub(_local(parameter.tensor), before, out=before)
                     self.tensors.add_derived(change, self._parameter_record(parameter), UPDATE)
 
@@ -271,6 +274,7 @@ class StepHooks:
         if grad is None:
             return
         grad = coalesce_sparse(grad.detach())
+        # A fused optimizer under GradScaler unscales inside its kernel; `.grad` is still scaled here.
         if isinstance(scale, Tensor):
             grad = grad.to(torch.promote_types(grad.dtype, torch.float32)) / scale
         self.tensors.add_derived(grad, self._parameter_record(parameter), GRAD)

@@ -118,6 +118,7 @@ class Recorder:
         if rank in run.ranks:
             run = run.rank(rank)
         last = [int(run.steps[-1])] if len(run) else []
+        # Scalars are logged at every step, so they may be ahead of the last recorded step.
         last += [int(curve.steps[-1]) for curve in run.scalars.values() if len(curve)]
         self._next = max(last, default=-1) + 1
         state = run.documents.get("schedule")
@@ -346,6 +347,7 @@ class Recorder:
             self.guard(self._scalars.drain)
             self.guard(self._save_schedule)
         finally:
+            # Whatever failed above, the writer must release its lease, or this process could not resume the run.
             self._is_closed = True
             self._close_at_exit.cancel()
             self.guard(self._writer.close)
@@ -453,6 +455,7 @@ class Recorder:
 
     def _leave(self, step: Step, error: BaseException | None) -> None:
         """End a step, normally or with an exception; write it if it is to be kept."""
+        # close() inside the step has left it already, or Ctrl-C came before it was opened.
         if self._open is not step:
             return
         recorded = step.recorded

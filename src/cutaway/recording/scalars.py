@@ -12,6 +12,7 @@ from torch import Tensor
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import type_text
 
+# Numbers that share one copy to the host: each copy costs a kernel launch and an event.
 _MOST_PENDING = 64
 
 Write = Callable[[int, Mapping[str, float]], None]
@@ -89,6 +90,7 @@ class PendingScalars:
 def _copy(name: object, value: Tensor) -> Tensor:
     """A copy on the device: the program may overwrite its tensor before the value is fetched."""
     _check(name, value)
+    # MPS has no float64.
     dtype = torch.float32 if value.device.type == "mps" else torch.float64
     return value.detach().reshape(()).to(dtype, copy=True)
 

@@ -238,6 +238,7 @@ class RecordedStep:
         )
         all_rows, all_values = merge_rows(rows, values, extra_arrays)
         statistics = self.tensors.summary.names
+        # The format limits the cells of a step: rows beyond it are dropped and counted in `left_out`.
         most = MOST_CELLS // len(statistics)
         if len(all_rows) > most:
             self.about["left_out"] = len(all_rows) - most

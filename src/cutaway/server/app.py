@@ -90,6 +90,7 @@ def viewer(
         source = await cache.in_thread(bundle.script)
         version = _script_version(source)
         is_versioned = request.url.query == version
+        # The URL holds the hash of the script, so another script has another URL.
         caching = "public, max-age=31536000, immutable" if is_versioned else "no-cache"
         headers = {"etag": f'"{version}"', "cache-control": caching}
         if headers["etag"] in request.headers.get("if-none-match", ""):

@@ -18,6 +18,7 @@ from cutaway.views.showable import ShowableGraph, ShowablePage, as_showable
 
 BUDGET = 40_000_000
 """Bytes of details, before compression, that go into one file."""
+# The web bundle has the same number; a test compares the two.
 CHUNK = 64
 """Rows per chunk of details: the first click decodes one chunk instead of all."""
 
@@ -55,6 +56,7 @@ def html(shown: Sequence[ShowableGraph | ShowablePage], *, budget: int = BUDGET,
     Args:
         seconds: time limit for collecting details; those of the first ops come first.
     """
+    # The HTML parser ends a script element at this text, even inside a JavaScript string.
     script = bundle.script().replace("</script", r"<\/script")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     views = [each.view for each in shown]

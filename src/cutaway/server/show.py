@@ -148,11 +148,13 @@ class Shown:
 def _temporary(shown: Sequence[ShowableGraph | ShowablePage]) -> Path:
     words = "-".join(each.view.title for each in shown)
     name = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60] or "picture"
+    # Never deleted here: the browser may read the file after the program has ended.
     return Path(tempfile.mkdtemp(prefix="cutaway-")) / f"{name}.html"
 
 
 def _kernel() -> Any:
     """The IPython shell of a notebook; None outside notebooks, including IPython in a terminal."""
+    # Not imported: a program outside a notebook should not load IPython.
     if "IPython" not in sys.modules:
         return None
     shell = sys.modules["IPython"].get_ipython()

@@ -126,6 +126,7 @@ def _schedule_of(every: Any, argument: str) -> Schedule:
         raise InputTypeError(f"{argument} is {type_text(every)}, which is not a schedule. {repair}")
     if n < 0:
         raise InputError(f"{argument} is negative: pass 1 for every step, n for every nth, or None to record none.")
+    # True and False are ints: `every=True` is every step.
     return EveryNth(n) if n else Never()
 
 
