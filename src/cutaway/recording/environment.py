@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -40,6 +41,14 @@ def environment() -> dict[str, Plain]:
         versions["devices"] = list(names)
         versions["cuda"] = str(torch.version.cuda)
     return versions
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """The rank of this process, and how many there are; (0, 1) outside distributed jobs."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    # torchrun sets these before the process group exists.
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
 def module_tree(root: nn.Module) -> dict[str, Plain]:

@@ -11,11 +11,10 @@ from time import monotonic, perf_counter
 from types import TracebackType
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
-from cutaway.recording.environment import environment, module_tree, to_plain
+from cutaway.recording.environment import environment, module_tree, rank_and_world_size, to_plain
 from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.hooks import SiteFilter
 from cutaway.recording.models import Models, RecordedModels
@@ -25,8 +24,7 @@ from cutaway.recording.schedules.fixed import Never
 from cutaway.recording.schedules.parse import Cost, EveryLike, schedule_of
 from cutaway.recording.settings import Settings
 from cutaway.recording.shutdown import CloseAtExit
-from cutaway.recording.step import RecordedStep, Role
-from cutaway.recording.step_block import Step
+from cutaway.recording.step import RecordedStep, Role, Step
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.usage import (
     NO_STEPS,
@@ -77,7 +75,7 @@ class Recorder:
         self._filter = SiteFilter(
             settings.at, gradients=settings.gradients, updates=settings.updates, parameters=settings.parameters
         )
-        rank, world_size = _rank()
+        rank, world_size = rank_and_world_size()
         options = Options(fsync=settings.fsync, limits=settings.limits)
         self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
         self._scalars = PendingScalars(self._writer.scalars)
@@ -137,7 +135,8 @@ class Recorder:
             batch_size: the number of samples in the batch, if it cannot be inferred from the first model input.
         """
         if self._writer is not None:
-            self.guard(check_kind, kind)
+            if isinstance(kind, int):  # tested here: this runs at every step, and a guarded call costs microseconds
+                self.guard(check_kind, kind)
             if self._created is not None and not self._created.is_entered:
                 self.guard.report(NOT_ENTERED)
         self._created = Step(self, kind if kind is None else str(kind), number, batch_size)
@@ -495,9 +494,3 @@ class Recorder:
         self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))
         self._scalars.start_copies()
         self._save_schedule()  # so that a killed run resumes with it
-
-
-def _rank() -> tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))

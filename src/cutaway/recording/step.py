@@ -1,11 +1,12 @@
-"""One recorded step, from its first hook to the record given to the writer."""
+"""One step: its context manager, and its recording from the first hook to the record given to the writer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Literal, get_args
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,9 @@ from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
 from cutaway.store.runs.samples import packed_samples
 from cutaway.store.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from cutaway.recording.recorder import Recorder
 
 Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
 ROLES: tuple[str, ...] = get_args(Role)
@@ -262,6 +266,54 @@ class RecordedStep:
             values = [record for record in self.tensors.records if record.of == VALUE]
             pairs = list(zip(values, self.tensors.recorded(), strict=True))
             graphs.add(schema, self.hooks.autograd.dependencies(pairs, self.hooks.parameter_and_buffer_names()))
+
+
+class Step:
+    """Context manager around one training step; `run.step()` returns one."""
+
+    __slots__ = (
+        "_run", "batch_size", "has_late_kind", "is_counted", "is_discarded", "is_entered", "kind", "number",
+        "number_given", "recorded",
+    )  # fmt: skip
+
+    def __init__(self, run: Recorder, kind: str | None, number: int | None, batch_size: int | None) -> None:
+        self._run = run
+        self.kind = kind
+        """The kind of the step. You may set it inside the block if it was None."""
+        self.number_given = number
+        self.number = -1
+        self.batch_size = batch_size
+        self.recorded: RecordedStep | None = None
+        self.is_entered = False
+        self.is_counted = False
+        self.is_discarded = False
+        self.has_late_kind = False
+
+    def discard(self) -> None:
+        """Do not write this step."""
+        self.is_discarded = True
+
+    def __enter__(self) -> Step:
+        self.is_entered = True
+        try:
+            self._run._enter(self)
+        except Exception as error:
+            self._run.guard.report(error)
+        except BaseException:  # Ctrl-C: __exit__ will not run, because the block was never entered
+            self.is_discarded = True
+            self._run._leave(self, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_counted:
+            try:
+                self._run._leave(self, error)
+            except Exception as failure:
+                self._run.guard.report(failure)
+                self._run._release(self, self.recorded)
 
 
 def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:
