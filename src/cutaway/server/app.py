@@ -66,6 +66,7 @@ def viewer(
     """Build the viewer for everything in some folders.
 
     Args:
+        paths: the folders; they must exist, and may still be empty.
         host: the interface you will serve it on; requests with another `Host` are refused.
         token: the token that clients must send; "" for none.
         most_bytes: approximate memory limit for all open archives together.

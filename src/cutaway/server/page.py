@@ -70,9 +70,14 @@ def html(shown: Sequence[ShowableGraph | ShowablePage], *, budget: int = BUDGET,
     )
 
 
-def to_html(thing: object, path: str | PathLike[str]) -> Path:
-    """Write the page of one object; returns its path."""
-    return write(path, html([as_showable(thing)]))
+def to_html(item: object, path: str | PathLike[str]) -> Path:
+    """Write the page of one object; returns its path.
+
+    Args:
+        item: a trace, a diff, a result, a page or a view.
+        path: the HTML file to write.
+    """
+    return write(path, html([as_showable(item)]))
 
 
 def _data(name: str, content: bytes) -> str:

@@ -22,6 +22,7 @@ def listening(host: str, port: int | None) -> socket.socket:
     """Open a socket that already listens, so that a browser can connect before the rest is loaded.
 
     Args:
+        host: the name or address of the interface; "" for all interfaces.
         port: 0 for any free port; None for 8787, or the next free one.
     """
     try:

@@ -75,6 +75,9 @@ def schedule_of(every: EveryLike) -> Schedule:
     >>> schedule = schedule_of({"eval": 1, "*": 1000})
     >>> [schedule.wants(step, "eval") for step in range(3)], [schedule.wants(step, "train") for step in range(3)]
     ([True, True, True], [True, False, False])
+
+    Args:
+        every: what `cutaway.record(every=)` takes: a number, steps, a text, a function, a dict, a Schedule or None.
     """
     if isinstance(every, Mapping):
         return _per_kind(every)
