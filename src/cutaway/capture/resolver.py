@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from cutaway.capture.autograd_walk import nearest_in_autograd
+from cutaway.capture.autograd_walk import uncaptured_sources
 from cutaway.capture.module_hooks import Call, is_tensor
 from cutaway.capture.module_io import ModuleIO
 from cutaway.capture.outputs import tensors_returned
 from cutaway.capture.saved.save_policy import Saver
-from cutaway.capture.tensors.aliasing import Snapshot, Storages, copy_of_memory, storage_of, version_of
+from cutaway.capture.tensors.aliasing import Snapshot, Storages, copies_of_memory, storage_of, version_of
 from cutaway.capture.torch_functions import LINK, Opaque, function_of, known_functions, written_tensors
 from cutaway.core.events import Ref
 from cutaway.core.pytree import leaves, replace
@@ -121,32 +121,13 @@ class Resolver:
         """Preserves the saved values that the next operation overwrites."""
         if self.on_write is not None:
             self.on_write(tensors)
-        copies = [] if at_once else self._copies_of_memory(tensors)
+        # Other modes on the stack would see the copying as calls of the program.
+        waits = not at_once and not self._weak and not torch._C._len_torch_function_stack()
+        copies = copies_of_memory(tensors, gradients=self._gradients) if waits else []
         if copies:
             self._pending.append((WRITE, tensors, copies))
         else:
             self._copy_now(tensors)
-
-    def _copies_of_memory(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Raw copies from which values can be restored later; empty if values must be copied now.
-
-        Overwriting changes the autograd node of a tensor, so tensors with gradients cannot wait.
-        """
-        # Other modes on the stack would see the copying as calls of the program.
-        if self._weak or not tensors or torch._C._len_torch_function_stack():
-            return []
-        copies = []
-        for tensor in tensors:
-            if self._gradients and tensor.requires_grad:
-                return []
-            try:
-                copy = copy_of_memory(tensor)
-            except RuntimeError:  # a tensor type without accessible storage
-                return []
-            if copy is None:
-                return []
-            copies.append(copy)
-        return copies
 
     def _copy_now(self, tensors: list[Tensor]) -> None:
         with self._lock, torch._C.DisableTorchFunction():
@@ -415,7 +396,7 @@ class Resolver:
 
     def _source(self, tensor: Tensor, call: int) -> int:
         """Adds a node for a tensor that no captured op produced: an input, parameter, buffer or constant."""
-        unseen = self._uncaptured_sources(tensor)
+        unseen = uncaptured_sources(self, tensor)
         if unseen:
             event = self._synthetic_event(made_unseen, unseen, call)
             node = self.nodes.add(OP, made_unseen.__name__, event, unseen, call, "")
@@ -442,28 +423,6 @@ class Resolver:
         self._save_new(alias, tensor, version_of(tensor), is_new=True)
         return alias
 
-    def _uncaptured_sources(self, tensor: Tensor) -> tuple[int, ...]:
-        """The known tensors from which uncaptured code computed this one.
-
-        A view knows its base, and a tensor with a gradient knows its autograd graph.
-        """
-        if isinstance(tensor, Parameter):
-            return ()
-        base = tensor._base if tensor._is_view() else None
-        if base is not None and id(base) in self._ids:
-            return (self.node_of(base),)
-        if tensor.grad_fn is None:
-            return ()
-        known = {
-            alive.grad_fn: node
-            for node in range(len(self.nodes))
-            if (alive := self.alive(node)) is not None and alive.grad_fn is not None
-        }
-        # The nearest captured ancestors only: what lies behind them is already in the graph.
-        nodes, leaves_found = nearest_in_autograd(tensor, known)
-        used = [leaf for leaf in leaves_found if isinstance(leaf, Parameter) or id(leaf) in self._ids]
-        return tuple(sorted({*nodes, *(self.node_of(leaf) for leaf in used)}))
-
     def overwritten_sources(self) -> dict[int, Any]:
         """Source nodes whose memory the run wrote to, also through views → weak references to their tensors."""
         written = {}
@@ -472,6 +431,10 @@ class Resolver:
             if tensor is not None and self._storages.writers_since(node, tensor):
                 written[node] = ref
         return written
+
+    def is_known(self, tensor: Tensor) -> bool:
+        """Whether the graph has a node for this tensor."""
+        return id(tensor) in self._ids
 
     def alive(self, node: int) -> Tensor | None:
         """The tensor of a node, if the program still has it unchanged."""

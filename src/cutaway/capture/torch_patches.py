@@ -186,7 +186,7 @@ def _link_autograd_functions(stack: ExitStack) -> None:
                 watcher.append((LINK, Opaque(cls, cls.__name__), given, made, place))
         return result
 
-    base.apply = classmethod(apply)  # type: ignore[assignment, method-assign]
+    base.apply = classmethod(apply)  # type: ignore[attr-defined]
     stack.callback(delattr, base, "apply")
 
 

@@ -112,10 +112,7 @@ class Trace:
 
     @property
     def unexplained(self) -> tuple[Op, ...]:
-        """Constants that were created during the run by code that capture cannot see, such as a C++ extension.
-
-        What they were computed from is unknown, so the graph may be cut there.
-        """
+        """Constants made during the run by code that capture cannot see (C++): the graph may be cut there."""
         return tuple(Op(self, node) for node in self.tables.unexplained)
 
     @property
@@ -437,8 +434,6 @@ class Trace:
 
     def tensor(self, name: str, value: Any) -> None:
         """Inside the block, give a tensor a name; its site is then `$name`."""
-        if self._tables is not None:
-            raise OpenTraceError("a tensor can be named only inside the `with` block of its trace.")
         self._name_tensor(name, value)
 
     # Capture replaces this method while the block is open.

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from cutaway.capture.eager import force_eager
 from cutaway.capture.model.attributes import CannotRestore
@@ -146,7 +147,7 @@ def _state(trace: Trace, recipe: Recipe) -> Iterator[set[int]]:
         for tensor, _ in changed:
             if version_of(tensor) is not None:
                 # The contents will be the same again, so values kept by reference must not count as overwritten.
-                versions.enter_context(torch.autograd._unsafe_preserve_version_counter(tensor))
+                versions.enter_context(_unsafe_preserve_version_counter(tensor))
         try:
             for module, name, standin in places:
                 module._buffers[name] = standin

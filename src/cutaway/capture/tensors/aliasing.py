@@ -215,6 +215,25 @@ def copy_of_memory(tensor: Tensor) -> Tensor | None:
 
 # Whether strided views share a byte is NP-hard in general; beyond this work NumPy gives up, and they count as
 # overlapping: an edge too many is better than one too few.
+def copies_of_memory(tensors: list[Tensor], *, gradients: bool) -> list[Tensor]:
+    """Raw copies from which values can be restored later; empty if values must be copied now.
+
+    Overwriting changes the autograd node of a tensor, so with `gradients` a tensor that has one cannot wait.
+    """
+    copies = []
+    for tensor in tensors:
+        if gradients and tensor.requires_grad:
+            return []
+        try:
+            copy = copy_of_memory(tensor)
+        except RuntimeError:  # a tensor type without accessible storage
+            return []
+        if copy is None:
+            return []
+        copies.append(copy)
+    return copies
+
+
 _MAX_WORK = 10_000
 _FAR = 1 << 32
 
