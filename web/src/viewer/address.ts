@@ -6,7 +6,7 @@ import { TAB_IDS } from "./tabs";
 
 const KEPT = "~";
 /** What panels keep under these names is a place to go back to: a collection or a result, and a unit. */
-const [PAGES, UNIT] = [["neurons", "language"], "unit"];
+const [PAGES, UNIT] = [["start", "neurons", "language"], "unit"];
 
 /** What differs from the first look, as text; "" if nothing does. */
 export function toHash(state: State): string {
