@@ -1,4 +1,4 @@
-"""What tracing costs on a GPU: `python benchmarks/gpu.py`, with torch and transformers and no Cutaway installed.
+"""What tracing costs on a GPU: `python -m benchmarks.capture.gpu`, where torch and transformers are.
 
 A model of GPT-2-medium's size in bfloat16, 8 × 1,024 tokens. The forward is queued far ahead of the GPU, so
 what costs is time on the CPU, and any wait for the GPU: both are looked at. `--cpu --small` tries the script out.
@@ -18,12 +18,12 @@ from typing import Any
 
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from benchmarks.capture.forward import metadata, no_op, traced  # noqa: E402
+from benchmarks.capture.models import Example  # noqa: E402
 from benchmarks.measure import Run, paired  # noqa: E402
-from benchmarks.models import Example  # noqa: E402
-from benchmarks.tracing import metadata, no_op, traced  # noqa: E402
 
 Work = Callable[[], Any]
 AIM = 2.0

@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any, Literal
 
-from benchmarks.sweep.overrides import EXACT, OVERRIDES
+from benchmarks.sweep.config_overrides import EXACT, OVERRIDES
 
 Strength = Literal["small", "narrow", "shallow"]
 STRENGTHS: tuple[Strength, ...] = ("small", "narrow", "shallow")

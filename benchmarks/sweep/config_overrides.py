@@ -1,4 +1,4 @@
-"""What the rules of `shrinking` cannot know, by model type."""
+"""What the rules of `reduction` cannot know, by model type."""
 
 from __future__ import annotations
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.storing import DISK, OPEN, READ, WRITE, Size
-
-from benchmarks import formats, storing
+from benchmarks.store import archives, formats
+from benchmarks.store.archives import DISK, OPEN, READ, WRITE, Size
 
 SMALL = Size(n_tensors=3, shape=(2, 4), n_written=5, n_steps=80, n_repeats=3)
 
@@ -27,16 +26,16 @@ def test_every_format_gives_back_what_it_was_given(title: str, tmp_path: Path) -
 
 def test_every_figure_is_measured_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    found, _ = storing.figures(SMALL, peers=False)
-    assert {figure.work for figure in found} >= {WRITE, READ, DISK, OPEN, storing.CURVE, storing.SEAL, storing.LIVE}
+    found, _ = archives.figures(SMALL, peers=False)
+    assert {figure.work for figure in found} >= {WRITE, READ, DISK, OPEN, archives.CURVE, archives.SEAL, archives.LIVE}
     assert all(figure.value > 0 for figure in found)
     assert not list(tmp_path.iterdir())
 
 
 def test_peers_are_written_and_read_in_turn_with_the_store(tmp_path: Path) -> None:
-    found = list(storing.step_by_step(SMALL, formats.ALWAYS, tmp_path))
+    found = list(archives.step_by_step(SMALL, formats.ALWAYS, tmp_path))
     named = {figure.on for figure in found if figure.work == WRITE}
-    assert named == {f"{storing.OURS}: {SMALL.title}", *formats.ALWAYS}
+    assert named == {f"{archives.OURS}: {SMALL.title}", *formats.ALWAYS}
     aims = [figure.aim for figure in found if figure.work == WRITE]
     assert aims == [6.0, None, None, None]
 

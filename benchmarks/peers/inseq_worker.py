@@ -13,9 +13,9 @@ from typing import Any
 import inseq
 import numpy as np
 
-from benchmarks.explained import Explained, asked, measured
+from benchmarks.language.gpt2 import gpt2, prompt, tokenizer, written
 from benchmarks.measure import one_thread
-from benchmarks.writing import gpt2, prompt, tokenizer, written
+from benchmarks.peers.explainer import Explained, asked, measured
 
 
 def main() -> None:

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import formats
-from benchmarks.formats import PLAIN, Format
 from benchmarks.report import Figure, short
+from benchmarks.store import formats
+from benchmarks.store.formats import PLAIN, Format
 from cutaway.core.arrays import Raw
 from cutaway.store.backends.backend import backend_for
 from cutaway.store.backends.file_handles import FILE_HANDLES

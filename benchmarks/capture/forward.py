@@ -11,11 +11,11 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 
 import cutaway
-from benchmarks import models
+from benchmarks.capture import models
+from benchmarks.capture.models import Case, Example
 from benchmarks.measure import CONTROL, Paired, Run, paired, python_bytes, timed
-from benchmarks.models import Case, Example
+from benchmarks.peers.torchlens import TorchLens
 from benchmarks.report import Figure, short
-from benchmarks.torchlens import TorchLens
 from cutaway.capture.saved.save_policy import Saver
 from cutaway.capture.session import Session
 from cutaway.graph.trace import Trace

@@ -10,9 +10,9 @@ import json
 from ecco import __version__
 from ecco.lm import LM
 
-from benchmarks.explained import Explained, asked, measured
+from benchmarks.language.gpt2 import gpt2, prompt, tokenizer, written
 from benchmarks.measure import one_thread
-from benchmarks.writing import gpt2, prompt, tokenizer, written
+from benchmarks.peers.explainer import Explained, asked, measured
 
 N_STEPS = 50
 """The only number of points on a path that it has."""

@@ -14,7 +14,8 @@ from statistics import median
 from typing import Any
 
 import torchlens
-from benchmarks import models
+
+from benchmarks.capture import models
 from benchmarks.measure import added_peak, one_thread, python_bytes, timed
 
 

@@ -26,8 +26,8 @@ import torch
 from torch import nn
 
 import cutaway
-from benchmarks.picturing import chromium
 from benchmarks.report import Figure
+from benchmarks.viewer.graph import chromium
 from cutaway.core.arrays import Raw
 from cutaway.graph.dependencies.graph import Dependencies, Link, Node
 from cutaway.server import bundle

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import cutaway
+from benchmarks.capture.models import Case
 from benchmarks.measure import added_peak, paired, timed
-from benchmarks.models import Case
+from benchmarks.peers.torchlens import TorchLens
 from benchmarks.report import Figure, short
-from benchmarks.torchlens import TorchLens
 
 VALIDATE = "validate a trace: replay, perturb, unwatched run, consistency"
 REPLAY = "validate without perturbing"

@@ -20,7 +20,7 @@ from comgra.objects import DecisionMakerForRecordings
 from comgra.recorder import ComgraRecorder
 
 from benchmarks.measure import CONTROL, Paired, Run, one_thread, paired, timed
-from benchmarks.trainings import TRAININGS, Training, chain
+from benchmarks.recording.trainings import TRAININGS, Training, chain
 
 
 @dataclass(frozen=True, slots=True)

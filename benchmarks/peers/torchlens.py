@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.models import Case
-from benchmarks.peers import TORCHLENS, PeerError, ask
+from benchmarks.capture.models import Case
+from benchmarks.peers.environments import TORCHLENS, PeerError, ask
 
 NOTES_MARK = "(notes)"
 
@@ -91,7 +91,7 @@ def measured(cases: Sequence[Case], *, repeats: int, memory: bool) -> TorchLens:
 
 def _joined(found: TorchLens, names: list[str], options: list[str]) -> TorchLens:
     try:
-        answer = ask(TORCHLENS, "benchmarks.torchlens_worker", [*names, *options], seconds=1200)
+        answer = ask(TORCHLENS, "benchmarks.peers.torchlens_worker", [*names, *options], seconds=1200)
     except PeerError as error:
         return TorchLens(found.cases, found.memory, (*found.problems, str(error)))
     failed = tuple(f"torchlens on {name}: {row['error']}" for name, row in answer["cases"].items() if "error" in row)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import cutaway
-from benchmarks import models
+from benchmarks.capture import models
 from benchmarks.measure import paired, timed
 from benchmarks.report import Figure, short
 

@@ -1,4 +1,4 @@
-"""What recording costs on a GPU: `python benchmarks/gpu_recording.py`, with torch, transformers, NumPy and msgpack.
+"""What recording costs on a GPU: `python -m benchmarks.recording.gpu`, with torch, transformers, NumPy and msgpack.
 
 A training step of a model of GPT-2-medium's size in bfloat16, 8 × 1,024 tokens, by the wall until the GPU is done; then
 50 steps of GPT-2-small's size, of which one is recorded. `--cpu --small` tries the script out.
@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import cutaway  # noqa: E402
-from benchmarks.gpu import n_syncs  # noqa: E402
+from benchmarks.capture.gpu import n_syncs  # noqa: E402
 from benchmarks.measure import Paired, Run, paired  # noqa: E402
 from cutaway.recording.statistics import device as on_device  # noqa: E402
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.peers import COMGRA, PeerError, ask
-from benchmarks.torchlens import NOTES_MARK, Cited
+from benchmarks.peers.environments import COMGRA, PeerError, ask
+from benchmarks.peers.torchlens import NOTES_MARK, Cited
 
 # ../shared/notes/recording.md: × plain, bytes a step.
 _NOTES: dict[tuple[str, str], tuple[float, float]] = {
@@ -55,7 +55,7 @@ def measured(n_pairs: Mapping[str, int], chain: Sequence[int]) -> Comgra:
     """Ask comgra about these trainings, each so many times, and about chains of so many modules."""
     arguments = [f"{name}={number}" for name, number in n_pairs.items()]
     try:
-        answer = ask(COMGRA, "benchmarks.comgra_worker", [*arguments, "--chain", *map(str, chain)], seconds=1800)
+        answer = ask(COMGRA, "benchmarks.peers.comgra_worker", [*arguments, "--chain", *map(str, chain)], seconds=1800)
     except PeerError as error:
         return from_notes(str(error))
     return Comgra(answer["cases"], answer["chain"])

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 import cutaway
+from benchmarks.language.gpt2 import N_NEW, gpt2, prompt, tokenizer
 from benchmarks.measure import CONTROL, Run, paired
-from benchmarks.peers import CAPTUM, ECCO, INSEQ, Peer, PeerError, ask
+from benchmarks.peers.environments import CAPTUM, ECCO, INSEQ, Peer, PeerError, ask
 from benchmarks.report import Figure, short
-from benchmarks.writing import N_NEW, gpt2, prompt, tokenizer
 
 SALIENCY = "saliency of 20 written tokens, beside the best of the peers"
 LENS = "lens of all layers and positions, beside one forward and the head"
@@ -84,7 +84,7 @@ def _answer(worker: str, peer: Peer, size: Size) -> list[dict[str, Any]]:
     """Gradients a few times, paths once: they take minutes."""
     common = ["--n-new", str(N_NEW), "--n-steps", str(size.n_steps)]
     return [
-        ask(peer, f"benchmarks.{worker}", [*common, "--rounds", str(rounds), "--only", method], seconds=1800)
+        ask(peer, f"benchmarks.peers.{worker}", [*common, "--rounds", str(rounds), "--only", method], seconds=1800)
         for method, rounds in ((_GRAD, size.rounds), (_PATH, 1))
     ]
 

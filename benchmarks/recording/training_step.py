@@ -17,10 +17,10 @@ from time import process_time, thread_time
 from typing import Any
 
 import cutaway
-from benchmarks.comgra import Comgra
 from benchmarks.measure import CONTROL, Paired, Run, paired, timed
+from benchmarks.peers.comgra import Comgra
+from benchmarks.recording.trainings import TITLES, TRAININGS, Training, chain, mlp
 from benchmarks.report import Figure, short
-from benchmarks.trainings import TITLES, TRAININGS, Training, chain, mlp
 from cutaway.recording.recorder import Recorder
 
 ATTACHED = "a step, attached but not recording"

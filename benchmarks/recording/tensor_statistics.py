@@ -1,4 +1,4 @@
-"""What statistics of one tensor cost: `python benchmarks/summaries.py`, with torch and no Cutaway installed.
+"""Cost of the statistics of one tensor: `python -m benchmarks.recording.tensor_statistics`, with torch installed.
 
 Prints microseconds a tensor, by size and kind. On the CPU it is the time of this thread, torch on one thread, and the
 best of many rounds: `add` is what the training step pays at once, `read` its share of `matrix()` at the end. With
@@ -17,7 +17,7 @@ from time import perf_counter, thread_time
 import torch
 from torch import Tensor
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from cutaway.recording.statistics import device as on_device  # noqa: E402
