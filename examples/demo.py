@@ -5,7 +5,7 @@
 The viewer opens at once and fills while two background processes compute four jobs:
 
 1. training: a small transformer learns to reverse words, recorded live;
-2. neurons: which neurons of MiniLM know that a word ends in -ing, with controls and a test;
+2. neurons: which neurons of MiniLM know that a word ends in -s, with controls and a test;
 3. trace: every op of SmolLM2-135M, with its value, proven by replay;
 4. language: why SmolLM2 goes on counting after "1, 2, 3,".
 
@@ -60,8 +60,9 @@ START = Page(
         ),
         Section(
             "3. Find the neurons that carry a concept",
-            "Which of MiniLM's 2,304 neurons know that a word ends in -ing? The report compares them with random "
-            "neurons, all neurons and permuted labels. Click a neuron in a table to see the words that activate it.",
+            "Which of the 1,536 neurons in MiniLM's first MLP know that a word ends in -s? The report compares them "
+            "with random neurons and permuted labels. Click a neuron in a table to see its words: 984 likes plural "
+            "nouns, 431 verbs such as gives and goes.",
             [
                 Table(
                     [Column("saved as"), Column("what it is")],
@@ -187,10 +188,10 @@ def neurons(folder: Path, tell: Callable[[str], None]) -> None:
     model, tokenizer = example.encoder(None)
     sentences = example.spread(example.sentences_of(sorted(example.DOCS.glob("*.md"))), N_SENTENCES)
     tell(f"neurons: collecting the activations of {len(sentences)} sentences.")
-    acts = cutaway.collect(
-        model, sentences, tokenizer=tokenizer, at="encoder.layer.*", aggregate="last", path=folder / "activations"
-    )
-    labels = cutaway.neurons.annotate(acts, {"ing": example.ENDINGS["ing"]}, other="other")
+    # Inside an MLP single neurons are easier to read than in the states between layers.
+    site, path = "encoder.layer.0.intermediate", folder / "activations"
+    acts = cutaway.collect(model, sentences, tokenizer=tokenizer, at=site, aggregate="last", path=path)
+    labels = cutaway.neurons.annotate(acts, {"-s": example.ENDINGS["s"]}, other="other")
     tell("neurons: ranking and testing them.")
     report = cutaway.neurons.report(acts, labels, methods=("probeless", "linear"), score="matthews")
     report.save(folder / "report")

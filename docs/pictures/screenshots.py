@@ -45,13 +45,13 @@ class Picture:
     make: Callable[[], Any]
     """Computes the result whose page is shown, or records the run."""
     until: str = ""
-    """Title of the last section in the picture; "" for a picture of the viewer."""
+    """Title of the last section in the picture; "" for the last of the page."""
+    name: str = ""
+    """Name of the archive, if it is not that of the picture."""
     address: str = ""
     """Fragment of the viewer's URL, with {id} for the id of the archive."""
     height: int = 1000
     """Maximum height in pixels."""
-    act: Callable[[Page], None] | None = None
-    """Clicks before the picture is taken."""
 
 
 @cache
@@ -96,13 +96,15 @@ def similarity() -> Any:
 def evaluation() -> Any:
     import cutaway
 
-    return cutaway.neurons.evaluate("probeless", *activations(), n=[1, 4, 10, 40, 100, 400], metric="matthews")
+    return cutaway.neurons.evaluate("probeless", *activations(), n=[1, 4, 10, 20, 40, 100], metric="matthews")
 
 
 def findings() -> Any:
     import cutaway
 
-    return cutaway.neurons.report(*activations(), methods=("probeless", "linear"), score="matthews")
+    acts = neurons()
+    labels = cutaway.neurons.annotate(acts, ENDS_IN_S, other="other")
+    return cutaway.neurons.report(acts, labels, methods=("probeless", "linear"), score="matthews")
 
 
 def ablation() -> Any:
@@ -121,6 +123,7 @@ def ablation() -> Any:
     return cutaway.neurons.ablate(model, ranking, metric, n=[10, 50, 100, 200], to="mean", acts=early, n_random=3)
 
 
+@cache
 def neurons() -> Any:
     """Activations inside the first MLP, where single units are easier to read than between layers."""
     import cutaway
@@ -132,7 +135,7 @@ def neurons() -> Any:
 def training() -> None:
     import record
 
-    record.train(COMPUTED / "viewer", 60)
+    record.train(COMPUTED / "training", 60)
 
 
 PICTURES: dict[str, Picture] = {
@@ -141,15 +144,17 @@ PICTURES: dict[str, Picture] = {
     "lens": Picture(lambda: generation(COUNTING, 14).lens(), "Predictions by layer"),
     "factors": Picture(lambda: generation(COUNTING, 14).factors(5), "Strength over the text"),
     "attention": Picture(lambda: generation(CAPITALS, 4).attention(), "Attention by head"),
-    "logit-attribution": Picture(lambda: generation(CAPITALS, 4).logit_attribution("component"), "By layer"),
-    "similarity": Picture(similarity, "Adjacent pairs"),
-    "evaluation": Picture(evaluation, "Score by number of units", height=760),
-    "findings": Picture(findings, "Score by site"),
-    "ablation": Picture(ablation, "", height=900),
-    "neurons": Picture(
-        neurons, address="tab=neurons&~neurons={id}&~unit=encoder.layer.0.intermediate%23281", height=800
+    "logit-attribution": Picture(
+        lambda: generation(CAPITALS, 4).logit_attribution("component"), "By layer", height=880
     ),
-    "viewer": Picture(training, address="run={id}&node=blocks.1&step=600", height=760),
+    "similarity": Picture(similarity, "Adjacent pairs", height=560),
+    "evaluation": Picture(evaluation, "Score by number of units", height=728),
+    "findings": Picture(findings, "Top units", height=1500),
+    "ablation": Picture(ablation, height=1200),
+    "neurons": Picture(
+        neurons, address="tab=neurons&~neurons={id}&~unit=encoder.layer.0.intermediate%23431", height=760
+    ),
+    "viewer": Picture(training, name="training", address="run={id}&node=blocks.1&step=600"),
 }
 
 
@@ -166,6 +171,7 @@ def main(names: Sequence[str]) -> None:
 
 
 def compute(name: str, picture: Picture) -> None:
+    name = picture.name or name
     if (COMPUTED / name).exists():
         return
     print(f"computing {name} …", flush=True)
@@ -181,7 +187,7 @@ def take(page: Page, url: str, name: str, picture: Picture) -> int:
             ids = {item["name"]: item["id"] for item in json.load(response)}
         page.set_viewport_size({"width": WIDTH, "height": picture.height})
         page.goto("about:blank")
-        page.goto(f"{url}#{picture.address.format(id=quote(ids[name]))}")
+        page.goto(f"{url}#{picture.address.format(id=quote(ids[picture.name or name]))}")
         page.wait_for_timeout(4000)  # layout, curves and values come one after another
         bottom = picture.height
     else:
@@ -195,8 +201,6 @@ def take(page: Page, url: str, name: str, picture: Picture) -> int:
         box = last.bounding_box()
         assert box is not None
         bottom = min(int(box["y"] + box["height"]) + 16, picture.height)
-    if picture.act:
-        picture.act(page)
     image = page.screenshot(clip={"x": 0, "y": 0, "width": WIDTH, "height": bottom})
     return save(image, HERE / f"{name}.png")
 
@@ -206,7 +210,7 @@ def save(image: bytes, path: Path) -> int:
     from PIL import Image
 
     packed = BytesIO()
-    Image.open(BytesIO(image)).convert("RGB").quantize(160, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
+    Image.open(BytesIO(image)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
     if packed.tell() > MOST_BYTES:
         raise SystemExit(f"{path.name} has {packed.tell():,} bytes: crop it, so that it has at most {MOST_BYTES:,}")
     path.write_bytes(packed.getvalue())
