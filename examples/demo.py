@@ -49,7 +49,7 @@ START = Page(
             "1. Record a training run",
             "A small transformer learns to reverse words, right now. The graph follows the newest step; drag the "
             "slider to go back. Click a box for its values, gradients and updates. Curves has the loss, Overview all "
-            "tensors side by side, Notes the events.",
+            "tensors side by side, Notes the events. Every demo adds a run; select it at the top of the page.",
             [Table([Column("saved as"), Column("what it is")], [(TRAINING, "statistics, gradients, samples, live")])],
         ),
         Section(
