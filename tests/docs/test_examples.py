@@ -105,8 +105,8 @@ def test_the_demo_serves_a_start_page_and_a_live_run_and_ends_cleanly(tmp_path: 
 def test_the_start_page_of_the_demo_names_what_its_jobs_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)
     page = importlib.import_module("demo").START
-    tables = [plate for section in page.sections for plate in section.plates]
-    assert {row[0] for table in tables for row in table.rows} == SHOWN
+    text = page.text(200)
+    assert not [name for name in SHOWN if name not in text]
     assert page.topic == "start"
 
 

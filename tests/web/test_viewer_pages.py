@@ -184,7 +184,7 @@ def test_saved_texts_of_language_models_stand_on_their_tab(page: Page, tmp_path:
 
 def test_a_folder_opens_on_its_start_page_whose_names_become_links(page: Page, tmp_path: Path) -> None:
     table = Table(["saved as", "what it is"], [("runs/net.trace", "a trace"), ("first", "a ranking"), ("base", "none")])
-    Plates("Hello", sections=[Section("What to click", plates=[table])], topic="start").save(tmp_path / "start")
+    Plates("Hello", sections=[Section("What to click", "", [table])], topic="start").save(tmp_path / "start")
     page.set_default_timeout(PATIENCE)
     with serving(tmp_path) as served:
         page.goto(served.url)
