@@ -77,7 +77,7 @@ def main() -> None:
     for result in (best, comparison, *words, ablation):
         page = page_of(result)
         if page is not None:
-            sections += [Section(f"{page.title}: {part.title}", part.about, part.plates) for part in page.sections]
+            sections += [Section(f"{page.title}: {part.title}", part.about, part.blocks) for part in page.sections]
     print(f"\nThe page is {Page('Neurons that know how a word ends', about, sections).to_html(given.page)}")
 
     third = acts.rows(acts.items % 3 == 0)

@@ -32,7 +32,7 @@ MODULES = (
     *("cutaway.views.run.module_table", "cutaway.views.pages.page_items", "cutaway.core.statistics"),
 )
 ROOTS = (
-    *("GraphView", "Fold", "Picture", "Detail"),
+    *("GraphView", "Fold", "Picture", "OpDetails"),
     *("RunItem", "RunView", "RunGraph", "SamplesView", "TensorView", "NetworkView", "Statistic"),
 )
 FILES = {

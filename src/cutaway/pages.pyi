@@ -18,3 +18,4 @@ from cutaway.views.pages.model import Text as Text
 from cutaway.views.pages.result_pages import page_of as page_of
 from cutaway.views.pages.results.units import neuron_page as neuron_page
 from cutaway.views.pages.results.units import ranking_page as ranking_page
+from cutaway.views.pages.unit_texts import units_text as units_text

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutaway.layout.layers import CROWD, LONGEST, OUTSIDE, Arrangement, Link, arrange
+from cutaway.layout.layers import CROWD, MAX_SPAN, OUTSIDE, Arrangement, Link, arrange
 
 
 @st.composite
@@ -68,10 +68,10 @@ def test_every_link_has_a_way_through_the_layers_or_a_lane(level: tuple[int, lis
         last = arranged.layer[lower] if lower != n else len(arranged.layers)
         if (upper, lower) not in arranged.long:
             wanted |= {(upper, layer) for layer in range(first, last)}
-            assert last - first < LONGEST
+            assert last - first < MAX_SPAN
         else:
             n_arriving = 1 if lower == n else sum(link[1] == lower for link in links) + (lower in reads)
-            assert last - first >= LONGEST or n_arriving > CROWD
+            assert last - first >= MAX_SPAN or n_arriving > CROWD
     assert set(arranged.waypoints) == wanted
 
 

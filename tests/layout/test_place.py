@@ -145,8 +145,8 @@ def levels_of(picture: Picture, direction: Direction) -> dict[str, tuple[list[st
     """For each open frame: the keys of its members, how they are arranged, and where."""
     seen: list[tuple[Any, Layout]] = []
 
-    def watched(nodes: Any, wires: list[Wire], *, border: Border, known: Any) -> Layout:
-        placed = graph_layout.layout(nodes, wires, border=border, known=known)
+    def watched(nodes: Any, wires: list[Wire], *, border: Border, cache: Any) -> Layout:
+        placed = graph_layout.layout(nodes, wires, border=border, cache=cache)
         seen.append(((len(nodes), wires, border), placed))
         return placed
 
@@ -198,13 +198,13 @@ def test_opening_a_group_changes_no_order_and_no_layer_in_any_other_frame(direct
 def test_opening_modules_of_real_models_changes_no_order(name: str, rolled: bool) -> None:
     model, args, kwargs = ZOO[name]()
     view = graph_view(cutaway.trace(model, *args, **kwargs))
-    known: dict[str, tuple[list[str], Arrangement]] = {}
+    cache: dict[str, tuple[list[str], Arrangement]] = {}
     n_compared = 0
     for seed in range(5):
         opened = random_fold(view, seed).open
         for key, (members, arranged, _, _) in levels_of(fold(view, Fold(opened, rolled)), "down").items():
-            n_compared += key in known
-            assert known.setdefault(key, (members, arranged)) == (members, arranged)
+            n_compared += key in cache
+            assert cache.setdefault(key, (members, arranged)) == (members, arranged)
     assert n_compared > 4
 
 

@@ -37,7 +37,7 @@ def test_a_page_is_its_own_page() -> None:
 def test_stability_is_shown_by_the_overlap_of_its_seeds() -> None:
     overlap = np.array([[1.0, 0.5], [0.5, 1.0]])
     page = Stability("linear", 2, (0, 1), 0.8, overlap, np.array([1.0, 0.5, 0.5])).page()
-    facts, heatmap = page.sections[0].plates
+    facts, heatmap = page.sections[0].blocks
     assert [fact.value for fact in facts.items] == ["2", "0.50", "1"]
     assert isinstance(heatmap, Heatmap)
     assert heatmap.values == ((1.0, 0.5), (0.5, 1.0))

@@ -38,7 +38,7 @@ def fill(folder: Path) -> Path:
     activations().save(folder / "acts")
     ranking().save(folder / "ranks" / "mine")
     ranking("other", seed=2).save(folder / "ranks" / "other")
-    Page("What <b>this</b> is", sections=[Section("Words", plates=[Prose("Said.")])], topic="neurons").save(
+    Page("What <b>this</b> is", sections=[Section("Words", blocks=[Prose("Said.")])], topic="neurons").save(
         folder / "said"
     )
     return folder

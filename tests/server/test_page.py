@@ -21,7 +21,7 @@ from cutaway.layout.graph_view import GraphView, plain
 from cutaway.server import page as pages
 from cutaway.server.view_json import to_json
 from cutaway.views.pages.model import ColoredText, Heatmap, Section, Text
-from cutaway.views.pages.model import Page as Plates
+from cutaway.views.pages.model import Page as Blocks
 from cutaway.views.showable import as_showable
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ def test_several_results_lie_in_one_file_beside_a_graph(
     page: Page, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUTAWAY_BROWSER", "none")
-    one = Plates("Written: 4, 5", sections=[Section("Text", plates=[ColoredText(["p"], [Text([" 4"], [[0.9]])])])])
-    other = Plates("Lens", sections=[Section("Ranks", plates=[Heatmap(["0", "1"], ["4"], [[7], [1]])])])
+    one = Blocks("Written: 4, 5", sections=[Section("Text", blocks=[ColoredText(["p"], [Text([" 4"], [[0.9]])])])])
+    other = Blocks("Lens", sections=[Section("Ranks", blocks=[Heatmap(["0", "1"], ["4"], [[7], [1]])])])
     shown = cutaway.show(one, other, trace, path=tmp_path / "all.html")
     assert shown.path is not None
     page.goto(shown.path.as_uri())

@@ -147,10 +147,12 @@ def test_closed_it_lets_go_of_what_it_shows(kernel: SimpleNamespace) -> None:
 
 def test_what_cannot_be_shown_is_told_with_what_can(screen: list[str]) -> None:
     with pytest.raises(
-        InputError, match=r"cannot show a builtins.int: give a Trace, a Diff, .* a Page or a GraphView\.$"
+        InputError, match=r"cannot show an object of type int: pass a Trace, a Diff, .* a Page or a GraphView\.$"
     ):
         cutaway.show(3)
-    with pytest.raises(InputError, match=r"cannot show a .*Tower: .* Trace it first: cutaway.trace"):
+    with pytest.raises(InputError, match=r"cannot show an object of type str: .* Load a file first: cutaway.load"):
+        cutaway.show("runs/base")
+    with pytest.raises(InputError, match=r"cannot show an object of type .*Tower: .* Trace it first: cutaway.trace"):
         cutaway.show(tower(), Tower())
     with pytest.raises(InputError, match="got nothing to show"):
         cutaway.show()

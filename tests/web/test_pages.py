@@ -1,4 +1,4 @@
-"""Pages of plates in a real browser: every plate, by pointer and by keys, by day and by night."""
+"""Pages of blocks in a real browser: every block, by pointer and by keys, by day and by night."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.server.test_widget import render
-from tests.views.pages.example_pages import HOSTILE, every_plate
+from tests.views.pages.example_pages import HOSTILE, every_block
 
 import cutaway
 from cutaway.server.page import html
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator
     from playwright.sync_api import Page as Tab
 
-SMALL = Page("Small", sections=[Section("Only", plates=[Bars(["a"], [1])])])
+SMALL = Page("Small", sections=[Section("Only", blocks=[Bars(["a"], [1])])])
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return every_plate().to_html(tmp_path_factory.mktemp("plates") / "page.html")
+    return every_block().to_html(tmp_path_factory.mktemp("blocks") / "page.html")
 
 
 @pytest.fixture
 def opened(page: Tab, file: Path) -> Tab:
     page.goto(file.as_uri())
-    page.wait_for_selector(".plates")
+    page.wait_for_selector(".blocks")
     return page
 
 
@@ -43,23 +43,23 @@ def section(page: Tab, title: str) -> Locator:
 def tip(place: Locator) -> str:
     """What the pointer or the keys have brought up, in one line."""
     place.page.wait_for_timeout(60)
-    return re.sub(r"\s+", " ", place.locator(".plate-tip:not(.gone)").inner_text())
+    return re.sub(r"\s+", " ", place.locator(".block-tip:not(.hidden)").inner_text())
 
 
 def test_every_text_is_text_and_nothing_runs(opened: Tab) -> None:
     assert opened.title() == f"Past tense {HOSTILE}"
     assert opened.locator("h1").inner_text() == f"Past tense {HOSTILE}"
-    said = opened.locator(".plates").inner_text()
+    said = opened.locator(".blocks").inner_text()
     assert said.count(HOSTILE) >= 5
-    for theirs in ("img", "b:has-text('bold')", ".plates script"):
+    for theirs in ("img", "b:has-text('bold')", ".blocks script"):
         assert opened.locator(theirs).count() == 0
     assert opened.evaluate("window.hacked") is None
 
 
-def test_every_plate_is_there(opened: Tab) -> None:
-    kinds = opened.locator(".plate").evaluate_all("all => all.map((one) => one.dataset.kind)")
+def test_every_block_is_there(opened: Tab) -> None:
+    kinds = opened.locator(".block").evaluate_all("all => all.map((one) => one.dataset.kind)")
     assert set(kinds) == {"prose", "facts", "table", "lines", "bars", "histogram", "heatmap", "text"}
-    assert "needs a newer" not in opened.locator(".plates").inner_text()
+    assert "needs a newer" not in opened.locator(".blocks").inner_text()
 
 
 def test_a_table_is_sorted_by_a_click_and_copied_with_all_figures(opened: Tab) -> None:
@@ -79,12 +79,12 @@ def test_a_table_is_sorted_by_a_click_and_copied_with_all_figures(opened: Tab) -
 
 
 def test_text_is_colored_by_the_chosen_unit_and_tells_numbers_of_four_figures(opened: Tab) -> None:
-    plate = every_plate().sections[2].plates[0]
+    block = every_block().sections[2].blocks[0]
     text = section(opened, "Colored text")
     colors = "all => all.map((one) => one.style.background)"
     token = text.locator(".colored").first.locator("[data-token='1']").first
     token.hover()
-    number = f"{plate.texts[0].values[0][1]:.4g}".replace("-", "−")  # type: ignore[union-attr]
+    number = f"{block.texts[0].values[0][1]:.4g}".replace("-", "−")  # type: ignore[union-attr]
     assert "committee" in tip(text)
     assert f" {number} " in tip(text)
     before = text.locator(".tok").evaluate_all(colors)
@@ -112,7 +112,7 @@ def test_keys_walk_through_the_tokens(opened: Tab) -> None:
 
 def test_lines_tell_what_they_are_at_the_pointer_and_the_keys(opened: Tab) -> None:
     lines = section(opened, "How many units are needed")
-    lines.locator(".plate-chart").first.focus()
+    lines.locator(".block-chart").first.focus()
     opened.keyboard.press("ArrowRight")
     opened.keyboard.press("ArrowRight")
     told = tip(lines)
@@ -120,7 +120,7 @@ def test_lines_tell_what_they_are_at_the_pointer_and_the_keys(opened: Tab) -> No
     assert "0.75" in told
     assert "0.79" in told
     lines.get_by_role("button", name="random").click()
-    assert lines.locator(".plate-chart").first.locator(".line").count() == 2
+    assert lines.locator(".block-chart").first.locator(".line").count() == 2
 
 
 def test_a_histogram_compares_shares_and_counts(opened: Tab) -> None:
@@ -128,7 +128,7 @@ def test_a_histogram_compares_shares_and_counts(opened: Tab) -> None:
     first = spread.locator(".outline").first.get_attribute("d")
     spread.get_by_role("button", name="normalize").click()
     assert spread.locator(".outline").first.get_attribute("d") != first
-    spread.locator(".plate-chart").focus()
+    spread.locator(".block-chart").focus()
     opened.keyboard.press("ArrowRight")
     assert tip(spread).startswith("−4 to −3.75 past tense 0 0 %")
 
@@ -136,12 +136,12 @@ def test_a_histogram_compares_shares_and_counts(opened: Tab) -> None:
 def test_bars_and_cells_tell_their_numbers(opened: Tab) -> None:
     bars = section(opened, "Over layers")
     bars.get_by_role("listitem").nth(3).hover()
-    assert bars.locator(".plate-readout").first.inner_text() == "encoder.layer.3 21, from 19 to 23"
+    assert bars.locator(".block-readout").first.inner_text() == "encoder.layer.3 21, from 19 to 23"
     overlap = section(opened, "Overlap of methods")
     overlap.locator(".heatmap").first.focus()
     opened.keyboard.press("ArrowRight")
     opened.keyboard.press("ArrowRight")
-    value = every_plate().sections[6].plates[0].values[0][1]  # type: ignore[union-attr]
+    value = every_block().sections[6].blocks[0].values[0][1]  # type: ignore[union-attr]
     assert tip(overlap) == f"probeless × iou {value:.4g}"
     is_near(overlap, overlap.locator("td.at"))
     large = section(opened, "Large matrix")
@@ -154,7 +154,7 @@ def test_bars_and_cells_tell_their_numbers(opened: Tab) -> None:
 
 def is_near(place: Locator, pointed: Locator) -> None:
     """Whether the tip stands right below or above what is pointed at, and within the window."""
-    own, about = pointed.bounding_box(), place.locator(".plate-tip:not(.gone)").bounding_box()
+    own, about = pointed.bounding_box(), place.locator(".block-tip:not(.hidden)").bounding_box()
     size = place.page.viewport_size
     assert own is not None
     assert about is not None
@@ -174,9 +174,9 @@ def linked_page() -> Page:
     names = ["0 are", "1 here", "2 now"]
     shared = {"missing": "not seen by this target", "link": "targets"}
     sections = [
-        Section("Share", plates=[ColoredText(names, [text], is_signed=False, is_share=True, **shared)], is_wide=True),
-        Section("For and against", plates=[ColoredText(names, [text], **shared)], is_wide=True),
-        Section("By itself", plates=[ColoredText(names, [Text(text.tokens, values)])], is_wide=True),
+        Section("Share", blocks=[ColoredText(names, [text], is_signed=False, is_share=True, **shared)], is_wide=True),
+        Section("For and against", blocks=[ColoredText(names, [text], **shared)], is_wide=True),
+        Section("By itself", blocks=[ColoredText(names, [Text(text.tokens, values)])], is_wide=True),
     ]
     return Page("Linked", sections=sections)
 
@@ -184,7 +184,7 @@ def linked_page() -> Page:
 @pytest.fixture
 def linked(page: Tab, tmp_path: Path) -> Tab:
     page.goto(linked_page().to_html(tmp_path / "linked.html").as_uri())
-    page.wait_for_selector(".plates")
+    page.wait_for_selector(".blocks")
     return page
 
 
@@ -248,32 +248,32 @@ def test_sections_read_row_by_row_and_long_facts_have_room(page: Tab, tmp_path: 
         [Fact("n", "3"), Fact("tokenizer", "TokenizersBackend"), Fact("path", "/a/rather/long/path/to/the/model")]
     )
     bars = [
-        Section(str(i), plates=[Bars([str(row) for row in range(rows)], range(rows))])
+        Section(str(i), blocks=[Bars([str(row) for row in range(rows)], range(rows))])
         for i, rows in enumerate((9, 3, 4, 2))
     ]
-    page.goto(Page("Rows", sections=[*bars, Section("Facts", plates=[facts])]).to_html(tmp_path / "rows.html").as_uri())
+    page.goto(Page("Rows", sections=[*bars, Section("Facts", blocks=[facts])]).to_html(tmp_path / "rows.html").as_uri())
     page.set_viewport_size({"width": 1280, "height": 900})
     page.wait_for_timeout(100)
-    places = page.locator(".plate-section").evaluate_all("all => all.map((one) => [one.offsetTop, one.offsetLeft])")
+    places = page.locator(".block-section").evaluate_all("all => all.map((one) => [one.offsetTop, one.offsetLeft])")
     assert places == sorted(places)
     assert len({left for _, left in places}) == 2
-    heights = page.locator(".plate-facts dd").evaluate_all("all => all.map((one) => one.clientHeight)")
+    heights = page.locator(".block-facts dd").evaluate_all("all => all.map((one) => one.clientHeight)")
     assert len(set(heights)) == 1, "none is broken"
 
 
 def test_what_is_cut_off_says_so(page: Tab, tmp_path: Path) -> None:
     wide = Heatmap(["row"], [f"column {i}" for i in range(60)], [[i / 60 for i in range(60)]])
     sections = [
-        Section("Some", plates=[Bars([str(i) for i in range(60)], range(60))]),
-        Section("Many", plates=[Bars([str(i) for i in range(90)], range(90))]),
-        Section("Wide", plates=[wide]),
+        Section("Some", blocks=[Bars([str(i) for i in range(60)], range(60))]),
+        Section("Many", blocks=[Bars([str(i) for i in range(90)], range(90))]),
+        Section("Wide", blocks=[wide]),
     ]
     page.goto(Page("Cut", sections=sections).to_html(tmp_path / "cut.html").as_uri())
     page.set_viewport_size({"width": 700, "height": 900})
     page.wait_for_timeout(100)
-    more = [section(page, name).locator(".plate-frame") for name in ("Some", "Many", "Wide")]
+    more = [section(page, name).locator(".block-frame") for name in ("Some", "Many", "Wide")]
     assert [each.get_attribute("data-more") for each in more] == ["", "below", "right"]
-    section(page, "Many").locator(".plate-bars").evaluate("one => one.scrollTo(0, 1e6)")
+    section(page, "Many").locator(".block-bars").evaluate("one => one.scrollTo(0, 1e6)")
     page.wait_for_timeout(100)
     assert more[1].get_attribute("data-more") == "above"
     assert page.get_by_role("navigation", name="Sections").is_visible()
@@ -281,8 +281,8 @@ def test_what_is_cut_off_says_so(page: Tab, tmp_path: Path) -> None:
 
 def test_everything_is_reached_by_tab(opened: Tab) -> None:
     reached = opened.evaluate(
-        """() => [...document.querySelectorAll(".plate")].map((plate) =>
-            [plate.dataset.kind, plate.querySelectorAll("button:not([tabindex='-1']), [tabindex='0']").length])"""
+        """() => [...document.querySelectorAll(".block")].map((block) =>
+            [block.dataset.kind, block.querySelectorAll("button:not([tabindex='-1']), [tabindex='0']").length])"""
     )
     assert all(n >= 1 for _, n in reached)
     assert all(n >= 2 for kind, n in reached[:-4] if kind not in ("facts", "prose"))
@@ -293,15 +293,15 @@ def test_nothing_is_wider_than_the_window(opened: Tab, width: int) -> None:
     opened.set_viewport_size({"width": width, "height": 900})
     opened.wait_for_timeout(100)
     wide = opened.evaluate(
-        """() => [...document.querySelectorAll(".plate-section, .plate, .plate > *")]
+        """() => [...document.querySelectorAll(".block-section, .block, .block > *")]
             .filter((one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.className)"""
     )
     assert wide == []
-    assert opened.evaluate("document.querySelector('.plates-body').scrollWidth") <= width
+    assert opened.evaluate("document.querySelector('.blocks-body').scrollWidth") <= width
 
 
 def test_it_is_dark_where_the_reader_wants_it(opened: Tab) -> None:
-    ground = "getComputedStyle(document.querySelector('.plate-section')).backgroundColor"
+    ground = "getComputedStyle(document.querySelector('.block-section')).backgroundColor"
     by_day = opened.evaluate(ground)
     token = opened.locator("[data-token='9']").first
     inked = token.evaluate("one => one.style.background")
@@ -329,16 +329,16 @@ def test_show_writes_a_page_and_to_html_the_same(tmp_path: Path, monkeypatch: py
 def test_a_notebook_draws_the_page_in_its_cell(page: Tab) -> None:
     page.goto("about:blank")
     page.set_content("<body data-jp-theme-light='false'></body>")
-    render(page, Picture([as_showable(every_plate())]))
-    page.wait_for_selector(".cutaway-notebook .plates")
+    render(page, Picture([as_showable(every_block())]))
+    page.wait_for_selector(".cutaway-notebook .blocks")
     box = page.locator(".cutaway-notebook").bounding_box()
     assert box is not None
     assert box["height"] == 640, "what is longer is scrolled"
-    assert page.locator(".plates.dark").count() == 1
-    assert page.locator(".plate").count() == 17
+    assert page.locator(".blocks.dark").count() == 1
+    assert page.locator(".block").count() == 17
     assert page.evaluate("window.hacked") is None
     page.evaluate("window.cleanup()")
-    assert page.locator(".plates").count() == 0
+    assert page.locator(".blocks").count() == 0
 
 
 def test_a_notebook_gets_the_widget_and_the_still_page(monkeypatch: pytest.MonkeyPatch) -> None:

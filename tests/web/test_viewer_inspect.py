@@ -185,7 +185,7 @@ def test_what_stands_out_is_marked_on_its_card_and_named_above(odd: Viewed) -> N
 def test_what_is_not_finite_or_not_there_is_told_as_such(odd: Viewed) -> None:
     page = inspected(odd, "$only_nan", "images", step=2)
     page.locator(".badge.bad", has_text="holds only NaN").wait_for()
-    assert page.locator(".pixels-scale").inner_text() == "NaN or Inf, nothing else"
+    assert page.locator(".pixels-scale").inner_text() == "only NaN or Inf"
     assert "NaN or infinite at every step" in page.locator(".over-steps").inner_text()
     assert page.locator(".histogram").count() == 0
     page = inspected(odd, "$some_nan", "images", step=2)
@@ -400,7 +400,7 @@ def test_a_sample_stands_beside_its_values_its_output_and_its_target(base: Viewe
     assert tokens.all_inner_texts() == list(sample["tokens"])
     assert page.locator(".sample-image").count() == 1
     label = int(sample["label"])
-    beside = page.locator(".beside > div")
+    beside = page.locator(".companions > div")
     assert beside.filter(has_text=re.compile(r"^target \$target")).locator("code").inner_text() == str(label)
     for iteration in (1, 2):
         page = inspected(base, "blocks.1", sample=1, iteration=iteration)

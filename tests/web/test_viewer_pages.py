@@ -14,7 +14,7 @@ from tests.server.recorded import save_trace
 from tests.server.served import Served, serving
 from tests.web.looking import NARROW
 
-from cutaway.views.pages.model import Page as Plates
+from cutaway.views.pages.model import Page as Blocks
 from cutaway.views.pages.model import Section, Table
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def viewer(page: Page, shelved: tuple[Path, Served]) -> Iterator[Page]:
 
 def titled(page: Page, title: str) -> None:
     page.locator(".tab-panel:not([hidden]) .page-head h1", has_text=re.compile(f"^{re.escape(title)}$")).wait_for()
-    page.locator(".tab-panel:not([hidden]) .plates-body:not(.old)").wait_for(state="attached")
+    page.locator(".tab-panel:not([hidden]) .blocks-body:not(.old)").wait_for(state="attached")
 
 
 def chosen(page: Page, name: str) -> None:
@@ -127,7 +127,7 @@ def test_what_comes_or_goes_is_seen_and_a_topic_has_its_tab(viewer: Page, shelve
     assert viewer.get_by_role("tab", name="Language").count() == 0
     viewer.locator(".tab-panel:not([hidden]) .page-list button", has_text="said").click()
     titled(viewer, "What <b>this</b> is")
-    Plates("About words", topic="language").save(folder / "words")
+    Blocks("About words", topic="language").save(folder / "words")
     viewer.get_by_role("tab", name="Language").click()
     titled(viewer, "About words")
     assert viewer.locator(".tab-panel:not([hidden]) .page-list b").all_inner_texts() == ["words"]
@@ -162,7 +162,7 @@ def test_saved_texts_of_language_models_stand_on_their_tab(page: Page, tmp_path:
     gen.save(tmp_path / "beams")
     ASKED["labeled"]().save(tmp_path / "label")
     cutaway.lm.similarity({"a": shelf.values()[:, :4], "b": shelf.values()[:, 4:]}).save(tmp_path / "like")
-    Plates("By hand", topic="language").save(tmp_path / "page")
+    Blocks("By hand", topic="language").save(tmp_path / "page")
     page.set_default_timeout(PATIENCE)
     with serving(tmp_path) as served:
         page.goto(f"{served.url}/#tab=language")
@@ -184,7 +184,7 @@ def test_saved_texts_of_language_models_stand_on_their_tab(page: Page, tmp_path:
 
 def test_a_folder_opens_on_its_start_page_whose_names_become_links(page: Page, tmp_path: Path) -> None:
     table = Table(["saved as", "what it is"], [("runs/net.trace", "a trace"), ("first", "a ranking"), ("base", "none")])
-    Plates("Hello", sections=[Section("What to click", "", [table])], topic="start").save(tmp_path / "start")
+    Blocks("Hello", sections=[Section("What to click", "", [table])], topic="start").save(tmp_path / "start")
     page.set_default_timeout(PATIENCE)
     with serving(tmp_path) as served:
         page.goto(served.url)

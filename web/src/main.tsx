@@ -10,7 +10,7 @@ import { Shell, type View } from "./shell";
 import { makeClient } from "./viewer/data/client";
 import { restoreTheme, Viewer } from "./viewer/viewer";
 
-/** The build puts the style sheet here. */
+/** The bundled style sheet, inserted by the build. */
 const STYLE = "__CUTAWAY_STYLE__";
 const DATA = "cutaway-data";
 
@@ -59,19 +59,19 @@ async function open(data: Element): Promise<void> {
     data.remove(); // megabytes of text that nobody needs again
     picture(root, views, views.map((_, index) => embeddedHost((chunk) => take(`cutaway-details-${index}-${chunk}`))));
   } catch (error) {
-    root.textContent = `Could not open this picture: ${error}. It needs a browser from 2023 or later.`;
+    root.textContent = `Could not open this page: ${error}. It needs a browser from 2023 or later.`;
     throw error;
   }
 }
 
-/** The text of an element, which is then let go. */
+/** The text of an element, which is then removed to free memory. */
 function take(id: string): string | null {
   const element = document.getElementById(id);
   element?.remove();
   return element?.textContent ?? null;
 }
 
-/** The page of the server, which asks for what it shows. */
+/** The page of the viewer, which loads its data from the server. */
 function view(root: HTMLElement): void {
   root.className = "cutaway cutaway-page";
   addStyle(document);

@@ -5,11 +5,11 @@ import { App } from "./graph/app";
 import type { Host } from "./lib/host";
 import { tabNames } from "./lib/tab-titles";
 import type { GraphView } from "./lib/wire";
-import { PlatesPage } from "./pages/page";
+import { BlocksPage } from "./pages/page";
 import type { Page } from "./pages/wire";
 import "./shell.css";
 
-/** What can be shown: a graph that is looked into, or a page that is read. */
+/** A view: an interactive graph or a page. */
 export type View = GraphView | Page;
 
 export function Shell({ views, hosts }: { views: View[]; hosts: Host[] }) {
@@ -50,7 +50,7 @@ export function Shell({ views, hosts }: { views: View[]; hosts: Host[] }) {
 }
 
 function SingleView({ view, host }: { view: View; host: Host }) {
-  return isPage(view) ? <PlatesPage page={view} /> : <App view={view} host={host} />;
+  return isPage(view) ? <BlocksPage page={view} /> : <App view={view} host={host} />;
 }
 
 function isPage(view: View): view is Page {

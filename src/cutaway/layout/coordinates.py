@@ -16,7 +16,7 @@ _SWEEPS = 13
 _TOLERANCE = 1e-9
 """Convergence threshold: the largest movement between two passes down."""
 _ROUNDS = 6
-"""Rounds of moving loose parts together after the sweeps."""
+"""Rounds of moving loose components together after the sweeps."""
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class RowCoordinates:
             if sweep and not any(abs(place - old) > _TOLERANCE for place, old in zip(x, last, strict=True)):
                 break
             last = list(x)
-        self._tighten(weak=SKIP)
-        self._tighten(weak=0)
+        self._compact(weak=SKIP)
+        self._compact(weak=0)
         left = min(x, default=0.0)
         return [place - left for place in x]
 
@@ -81,65 +81,67 @@ class RowCoordinates:
                 else:
                     wanted.append(median([x[j] + offset for j, offset in near], x[i]))
             if len(row) > 1:
-                wanted = _settle(wanted, [ties[i][1] for i in row], [self.pitch[i] for i in row])
+                wanted = _isotonic_regression(wanted, [ties[i][1] for i in row], [self.pitch[i] for i in row])
             for i, place in zip(row, wanted, strict=True):
                 x[i] = place
 
-    def _tighten(self, *, weak: int) -> None:
-        """Move parts together that are connected by weak ties or none: sweeps may have pushed them far apart."""
-        part, x = self._parts(weak), self.x
+    def _compact(self, *, weak: int) -> None:
+        """Move components together that are connected by weak ties or none: sweeps may have pushed them far apart."""
+        component, x = self._components(weak), self.x
         members: dict[int, list[int]] = {}
-        for i, number in enumerate(part):
+        for i, number in enumerate(component):
             members.setdefault(number, []).append(i)
         if len(members) < 2:
             return
         ties: dict[int, list[tuple[int, float, int]]] = {number: [] for number in members}
         for i, near in enumerate(self.above):
             for j, there, here, _ in near:
-                if part[i] != part[j]:
-                    ties[part[i]].append((j, there - here, i))
-                    ties[part[j]].append((i, here - there, j))
-        beside: dict[int, list[tuple[int, int]]] = {number: [] for number in members}
+                if component[i] != component[j]:
+                    ties[component[i]].append((j, there - here, i))
+                    ties[component[j]].append((i, here - there, j))
+        adjacent: dict[int, list[tuple[int, int]]] = {number: [] for number in members}
         for row in self.rows:
             for i, j in pairwise(row):
-                if part[i] != part[j]:
-                    beside[part[i]].append((i, j))
-                    beside[part[j]].append((i, j))
+                if component[i] != component[j]:
+                    adjacent[component[i]].append((i, j))
+                    adjacent[component[j]].append((i, j))
         edge = min(x)
-        for turn in range(_ROUNDS):
-            for number in members if turn % 2 == 0 else reversed(members):
+        for round_ in range(_ROUNDS):
+            for number in members if round_ % 2 == 0 else reversed(members):
                 left, right = -math.inf, math.inf
-                for i, j in beside[number]:
+                for i, j in adjacent[number]:
                     slack = x[j] - x[i] - self.pitch[i]
-                    if part[j] == number:
+                    if component[j] == number:
                         left = max(left, -slack)
                     else:
                         right = min(right, slack)
                 shifts = [x[j] + offset - x[i] for j, offset, i in ties[number]]
                 if not shifts:  # no ties: move out of the way first, then next to the neighbor
                     away = edge - min(x[i] for i in members[number])
-                    shifts = [left if left > -math.inf else away if turn < _ROUNDS - 1 or right == math.inf else right]
+                    shifts = [
+                        left if left > -math.inf else away if round_ < _ROUNDS - 1 or right == math.inf else right
+                    ]
                 shift = max(left, min(right, median(shifts, 0.0)))
                 for i in members[number] if shift else ():
                     x[i] += shift
 
-    def _parts(self, weak: int) -> list[int]:
-        """For each item, the first item of its part: items connected by ties stronger than `weak` (union-find)."""
-        part = list(range(len(self.pitch)))
+    def _components(self, weak: int) -> list[int]:
+        """For each item, the first item of its component: items connected by ties stronger than `weak` (union-find)."""
+        component = list(range(len(self.pitch)))
         for lower, near in enumerate(self.above):
             for upper, _, _, weight in near:
                 if weight > weak:
-                    one, other = _first(part, upper), _first(part, lower)
-                    part[max(one, other)] = min(one, other)
-        for i in range(len(part)):
-            part[i] = part[part[i]]
-        return part
+                    one, other = _find_root(component, upper), _find_root(component, lower)
+                    component[max(one, other)] = min(one, other)
+        for i in range(len(component)):
+            component[i] = component[component[i]]
+        return component
 
 
-def _first(part: list[int], i: int) -> int:
-    while part[i] != i:
-        part[i] = part[part[i]]
-        i = part[i]
+def _find_root(component: list[int], i: int) -> int:
+    while component[i] != i:
+        component[i] = component[component[i]]
+        i = component[i]
     return i
 
 
@@ -158,7 +160,7 @@ def median(places: list[float], default: float) -> float:
     return (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
 
 
-def _settle(wanted: list[float], weights: list[float], pitches: list[float]) -> list[float]:
+def _isotonic_regression(wanted: list[float], weights: list[float], pitches: list[float]) -> list[float]:
     """The positions nearest to the wanted ones that keep order and distances (isotonic regression)."""
     blocks: list[tuple[float, float, int]] = []
     shift = 0.0

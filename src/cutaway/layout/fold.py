@@ -15,7 +15,7 @@ from cutaway.layout.pass_labels import passes_label
 from cutaway.layout.picture import IF, Box, Edge, Frame, Picture
 from cutaway.layout.representatives import Representatives
 
-_MANY = 8
+_MAX_USERS = 8
 """A tensor with more users than this gets a small stand-in box beside each of them."""
 _MAX_LABELED = 12
 """An op with more inputs than this gets no edge labels: they would overlap."""
@@ -56,8 +56,8 @@ def fold(view: GraphView, how: Fold, *, bright: Collection[int] | None = None) -
 
 
 _SOURCES = ("input", "buffer", "constant")
-_MARKS: tuple[Mark, ...] = ("new", "gone", "changed")
-_SIGNS: dict[Mark, str] = {"": "", "new": "+", "gone": "−", "changed": "~"}
+_MARKS: tuple[Mark, ...] = ("new", "removed", "changed")
+_SIGNS: dict[Mark, str] = {"": "", "new": "+", "removed": "−", "changed": "~"}
 
 
 @dataclass(slots=True)
@@ -66,10 +66,10 @@ class _Wire:
 
     child: int
     """The first node that reads something; the label shows its arguments."""
-    taken: list[tuple[int, str]] = field(default_factory=list)
+    arguments: list[tuple[int, str]] = field(default_factory=list)
     """(parent, argument) of each tensor that this node reads."""
-    ways: list[tuple[int, int]] = field(default_factory=list)
-    begins: bool = False
+    edges: list[tuple[int, int]] = field(default_factory=list)
+    starts_branch: bool = False
 
 
 class _PictureBuilder:
@@ -101,7 +101,7 @@ class _PictureBuilder:
 
     def find_wires(self) -> None:
         edges, keys, rolled = self.view.edges, self.keys, self.how.rolled
-        begins = set(edges.begins)
+        branch_starts = set(edges.branch_starts)
         for edge, (parent, child) in enumerate(zip(edges.parent, edges.child, strict=True)):
             self.n_arriving[child] += 1
             upper, lower = keys[parent], keys[child]
@@ -114,41 +114,41 @@ class _PictureBuilder:
             wire = self.wires.get((upper, lower))
             if wire is None:
                 wire = self.wires[upper, lower] = _Wire(child)
-            wire.ways.append((parent, child))
-            wire.begins = wire.begins or edge in begins
+            wire.edges.append((parent, child))
+            wire.starts_branch = wire.starts_branch or edge in branch_starts
             if child == wire.child:
-                wire.taken.append((parent, edges.argument[edge]))
+                wire.arguments.append((parent, edges.argument[edge]))
         for node, key in enumerate(keys):
             self.members.setdefault(key, []).append(node)
         for path, node in self.nodes.outputs:
-            number, n_passes = self.turn(node)
+            number, n_passes = self.pass_of(node)
             named = f"{path}, pass {number}" if path else f"of pass {number}"
             self.outputs.setdefault(keys[node], []).append(named if n_passes > 1 else path)
 
-    def turn(self, node: int) -> tuple[int, int]:
+    def pass_of(self, node: int) -> tuple[int, int]:
         """The pass of a node within its box, and the number of passes."""
-        return self.representatives.turn(node) if self.how.rolled else (1, 1)
+        return self.representatives.pass_of(node) if self.how.rolled else (1, 1)
 
     def add_standins(self) -> None:
-        """Replace edges from a tensor with more than `_MANY` users by one stand-in for each user."""
-        crowds: dict[Key, set[Key]] = {}
+        """Replace edges from a tensor with more than `_MAX_USERS` users by one stand-in for each user."""
+        users_of: dict[Key, set[Key]] = {}
         for upper, lower in self.wires:
-            crowds.setdefault(upper, set()).add(lower)
-        self.users = {upper: len(crowd) for upper, crowd in crowds.items() if len(crowd) > _MANY}
-        parted: dict[Key, list[Key]] = {}
+            users_of.setdefault(upper, set()).add(lower)
+        self.users = {upper: len(users) for upper, users in users_of.items() if len(users) > _MAX_USERS}
+        uppers_by_lower: dict[Key, list[Key]] = {}
         for upper, lower in self.wires:
             if upper in self.users:
-                parted.setdefault(lower, []).append(upper)
-        for lower, uppers in parted.items():
-            for group in [uppers] if len(uppers) > _MANY else [[upper] for upper in uppers]:
+                uppers_by_lower.setdefault(lower, []).append(upper)
+        for lower, uppers in uppers_by_lower.items():
+            for group in [uppers] if len(uppers) > _MAX_USERS else [[upper] for upper in uppers]:
                 standin = ("s", len(self.standins))
                 self.standins[standin] = (group, lower)
                 parts = [self.wires.pop((upper, lower)) for upper in group]
                 joined = self.wires[standin, lower] = _Wire(parts[0].child)
                 for part in parts:
-                    joined.ways += part.ways
-                    joined.begins = joined.begins or part.begins
-                    joined.taken += part.taken if part.child == joined.child else []
+                    joined.edges += part.edges
+                    joined.starts_branch = joined.starts_branch or part.starts_branch
+                    joined.arguments += part.arguments if part.child == joined.child else []
 
     def order_boxes(self) -> None:
         """Order boxes like their nodes, with stand-ins before their users."""
@@ -214,30 +214,30 @@ class _PictureBuilder:
         )
 
     def common_mark(self, group: int) -> Mark:
-        """The mark of a group whose ops are all new or all gone; else ""."""
+        """The mark of a group whose ops are all new or all removed; else ""."""
         if self.view.comparison is None:
             return ""
         inside = range(self.groups.first[group], self.groups.end[group])
         marks = {self.view.comparison.mark[node] for node in inside if self.nodes.kind[node] not in _SOURCES}
-        return next(iter(marks)) if marks in ({"new"}, {"gone"}) else ""
+        return next(iter(marks)) if marks in ({"new"}, {"removed"}) else ""
 
     def edge_label(self, upper: Key, lower: Key, wire: _Wire) -> str:
-        begins = IF if lower[0] == "n" and wire.begins else ""
+        starts_branch = IF if lower[0] == "n" and wire.starts_branch else ""
         passes = self.passes_label(upper, wire) if self.how.rolled else ""
-        return " ".join(filter(None, (begins, self.argument_label(lower, wire), passes)))
+        return " ".join(filter(None, (starts_branch, self.argument_label(lower, wire), passes)))
 
     def argument_label(self, lower: Key, wire: _Wire) -> str:
         if lower[0] == "g" or not 2 <= self.n_arriving[wire.child] <= _MAX_LABELED:
             return ""
-        parents = [parent for parent, _ in wire.taken]
+        parents = [parent for parent, _ in wire.arguments]
         repeats = f"×{len(parents)}" if len(parents) > len(set(parents)) else ""
-        names = [name for _, name in wire.taken if name]
+        names = [name for _, name in wire.arguments if name]
         shown = ",".join(names) if len(names) < 4 else f"{names[0]}…{names[-1]}"
         return f"{short(shown, 14)} {repeats}".strip()
 
     def passes_label(self, upper: Key, wire: _Wire) -> str:
-        out = [self.turn(parent) for parent, _ in wire.ways]
-        into = [self.turn(child) for _, child in wire.ways]
+        out = [self.pass_of(parent) for parent, _ in wire.edges]
+        into = [self.pass_of(child) for _, child in wire.edges]
         n_out = out[0][1] if upper[0] != "s" else 0
         return passes_label({number for number, _ in out}, n_out, {number for number, _ in into}, into[0][1])
 
@@ -264,7 +264,7 @@ class _PictureBuilder:
 
     def standin_box(self, key: Key, frame: int) -> Box:
         uppers, lower = self.standins[key]
-        results = {self.representatives.node(parent) for parent, _ in self.wires[key, lower].ways}
+        results = {self.representatives.node(parent) for parent, _ in self.wires[key, lower].edges}
         name = self.name(("n", results.pop())) if len(results) == 1 and uppers[0][0] == "n" else self.name(uppers[0])
         if len(uppers) > 1:
             name = f"{len(uppers)} tensors, {name} to {self.name(uppers[-1])}"
@@ -307,7 +307,7 @@ class _PictureBuilder:
         counts = [(marks.count(mark), mark) for mark in _MARKS]
         mark: Mark = "changed" if any(n for n, _ in counts) else ""
         lines = [", ".join(f"{n:,} {how}" for n, how in counts if n)]
-        for whole in ("new", "gone"):
+        for whole in ("new", "removed"):
             if marks and marks.count(whole) == len(marks):
                 mark, lines = whole, []
         apart = [node for node in nodes if comparison.shade[node]]

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 Kind = Literal["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "target", "loss"]
 Form = Literal["function", "leaf", "folded", "small"]
-Mark = Literal["", "new", "gone", "changed"]
+Mark = Literal["", "new", "removed", "changed"]
 Total = Literal["sum", "max"]
 Scale = Literal["log", "linear", "diverging"]
 
@@ -107,7 +107,7 @@ class EdgeColumns:
     child: tuple[int, ...]
     argument: tuple[str, ...]
     """Position or keyword, where the order of arguments matters."""
-    begins: tuple[int, ...]
+    branch_starts: tuple[int, ...]
     """Indices of the edges where the branch of a conditional leaves the path to the output."""
 
 

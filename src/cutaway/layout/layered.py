@@ -17,10 +17,10 @@ Point = tuple[float, float]
 ArrangementCache = dict[tuple[int, tuple[Link, ...], tuple[int, ...], tuple[int, ...]], Arrangement]
 """Cache of arrangements by their inputs."""
 
-_BETWEEN, _GAP, _LANE, _TRACK = 22.0, 30.0, 8.0, 5.0
+_NODE_GAP, _LAYER_GAP, _LANE_GAP, _TRACK_GAP = 22.0, 30.0, 8.0, 5.0
 BELOW_PORTS = 24.0
 """Lines from ports at the top run straight for this length, because the title of the group is there."""
-_DRIFT = 1.3
+_MAX_DRIFT = 1.3
 """Straight lines between ports can make a stack of groups lean. If the level is wider than its widest row by more than
 this factor, items are aligned by their centers instead."""
 
@@ -87,9 +87,9 @@ class Border:
 
     n_in: int = 0
     n_out: int = 0
-    ahead: float = BELOW_PORTS
+    lead_in: float = BELOW_PORTS
     """Length for which lines from ports run straight."""
-    least: float = 0.0
+    min_height: float = 0.0
     """Minimum height of the level."""
 
 
@@ -97,7 +97,7 @@ NO_PORTS = Border()
 
 
 def layout(
-    nodes: Sequence[Node], wires: Sequence[Wire], *, border: Border = NO_PORTS, known: ArrangementCache | None = None
+    nodes: Sequence[Node], wires: Sequence[Wire], *, border: Border = NO_PORTS, cache: ArrangementCache | None = None
 ) -> Layout:
     """Place nodes, which must be given parents first.
 
@@ -105,7 +105,7 @@ def layout(
     Rect(x=0.0, y=35.0, width=10, height=5)
 
     Args:
-        known: cache of arrangements, so that equal levels are arranged once.
+        cache: cache of arrangements, so that equal levels are arranged once.
     """
     n, n_in, n_members = len(nodes), border.n_in, len(nodes) - border.n_in - border.n_out
     links: set[Link] = set()
@@ -121,20 +121,20 @@ def layout(
             feeds.add(upper)
         else:
             links.add((upper, lower))
-    made_from = (n_members, tuple(sorted(links)), tuple(sorted(reads)), tuple(sorted(feeds)))
-    arranged = known.get(made_from) if known is not None else None
+    key = (n_members, tuple(sorted(links)), tuple(sorted(reads)), tuple(sorted(feeds)))
+    arranged = cache.get(key) if cache is not None else None
     if arranged is None:
-        arranged = arrange(n_members, made_from[1], reads=reads, feeds=feeds)
-        if known is not None:
-            known[made_from] = arranged
-    sheet = _Sheet(arranged, border, wires, [node.width for node in nodes], [node.height for node in nodes])
-    routes = sheet.run()
-    rects = tuple(Rect(sheet.x[i], sheet.y[i], nodes[i].width, nodes[i].height) for i in range(n))
-    return Layout(sheet.right, sheet.bottom, rects, tuple(routes), tuple([sheet.spans[row] for row in sheet.row[:n]]))
+        arranged = arrange(n_members, key[1], reads=reads, feeds=feeds)
+        if cache is not None:
+            cache[key] = arranged
+    level = _LevelLayout(arranged, border, wires, [node.width for node in nodes], [node.height for node in nodes])
+    routes = level.run()
+    rects = tuple(Rect(level.x[i], level.y[i], nodes[i].width, nodes[i].height) for i in range(n))
+    return Layout(level.right, level.bottom, rects, tuple(routes), tuple([level.spans[row] for row in level.row[:n]]))
 
 
 @dataclass(slots=True)
-class _Piece:
+class _Segment:
     """A segment of a line between adjacent rows, or a whole line in a lane."""
 
     upper: int
@@ -149,7 +149,7 @@ class _Piece:
 
 
 @dataclass(slots=True)
-class _Sheet:
+class _LevelLayout:
     """The coordinates of one level. Items are the nodes in the given order, then the waypoints.
 
     A waypoint is as wide as all lines that pass it side by side.
@@ -168,8 +168,8 @@ class _Sheet:
     tail: list[int] = field(default_factory=list)
     x: list[float] = field(default_factory=list)
     y: list[float] = field(default_factory=list)
-    short: list[_Piece] = field(default_factory=list)
-    long: list[_Piece] = field(default_factory=list)
+    short: list[_Segment] = field(default_factory=list)
+    long: list[_Segment] = field(default_factory=list)
     above: list[list[Pull]] = field(default_factory=list)
     below: list[list[Pull]] = field(default_factory=list)
     spans: list[Point] = field(default_factory=list)
@@ -186,9 +186,9 @@ class _Sheet:
         for row in self.rows:
             total = 0.0
             for i in row:
-                total += self.width[i] + _BETWEEN
+                total += self.width[i] + _NODE_GAP
             widest = max(widest, total)
-        if self.right > _DRIFT * widest:
+        if self.right > _MAX_DRIFT * widest:
             self._find_neighbors(by_center=True)
             self._set_x()
         return self._route()
@@ -244,53 +244,53 @@ class _Sheet:
         for place, port in enumerate(self.rows[0] if n_in else ()):
             places[port] = place
         passing: dict[int, dict[int, float]] = {}
-        ways: list[tuple[Wire, int, range]] = []
+        routed: list[tuple[Wire, int, range]] = []
         for wire in self.wires:
             source = wire.upper - n_in if wire.upper >= n_in else OUTSIDE
             out = self.width[wire.upper] / 2 if wire.out is None else wire.out
             if (source, min(wire.lower - n_in, arranged.n)) in arranged.long:
-                piece = _Piece(wire.upper, wire.lower, wire.value, out, wire.into, wire.room, wire.stub)
-                self.long.append(piece)
+                segment = _Segment(wire.upper, wire.lower, wire.value, out, wire.into, wire.room, wire.stub)
+                self.long.append(segment)
                 continue
             between = range(self.row[wire.upper] + 1 - first_layer, self.row[wire.lower] - first_layer)
-            ways.append((wire, source, between))
+            routed.append((wire, source, between))
             for layer in between:
                 point = arranged.waypoints[source, layer] + n_in + n_out
                 passing.setdefault(point, {}).setdefault(wire.value, out if source >= 0 else places[wire.upper])
         for point in range(n, len(self.row)):
             lines = passing[point]
-            self.width.append(_LANE * (len(lines) - 1))
+            self.width.append(_LANE_GAP * (len(lines) - 1))
             self.height.append(0.0)
             ordered = sorted(lines, key=lambda value: (lines[value], value))
-            passing[point] = {value: _LANE * place for place, value in enumerate(ordered)}
-        begun: set[tuple[int, int]] = set()
-        for wire, source, between in ways:
+            passing[point] = {value: _LANE_GAP * place for place, value in enumerate(ordered)}
+        started: set[tuple[int, int]] = set()
+        for wire, source, between in routed:
             at, out = wire.upper, self.width[wire.upper] / 2 if wire.out is None else wire.out
             for layer in between:
                 point = arranged.waypoints[source, layer] + n_in + n_out
                 into = passing[point][wire.value]
-                if (point, wire.value) not in begun:
-                    begun.add((point, wire.value))
-                    self.short.append(_Piece(at, point, wire.value, out, into, 0.0, 0.0))
+                if (point, wire.value) not in started:
+                    started.add((point, wire.value))
+                    self.short.append(_Segment(at, point, wire.value, out, into, 0.0, 0.0))
                 at, out = point, into
-            self.short.append(_Piece(at, wire.lower, wire.value, out, wire.into, wire.room, wire.stub))
+            self.short.append(_Segment(at, wire.lower, wire.value, out, wire.into, wire.room, wire.stub))
 
     def _find_neighbors(self, *, by_center: bool) -> None:
         """Collect the ties between items. Lines between the same two items count as one tie; loose ones weigh least."""
         n, n_in = self.n, self.border.n_in
         end = n - self.border.n_out
         self.above, self.below = [[] for _ in self.row], [[] for _ in self.row]
-        between: dict[tuple[int, int], list[_Piece]] = {}
-        for piece in self.short:
-            between.setdefault((piece.upper, piece.lower), []).append(piece)
-        for (upper, lower), pieces in between.items():
+        between: dict[tuple[int, int], list[_Segment]] = {}
+        for segment in self.short:
+            between.setdefault((segment.upper, segment.lower), []).append(segment)
+        for (upper, lower), segments in between.items():
             out, into = self.width[upper] / 2, self.width[lower] / 2
             if not by_center:
                 out, middle, into = 0.0, into, 0.0
-                for piece in pieces:
-                    out += piece.out
-                    into += middle if piece.into is None else piece.into
-                out, into = out / len(pieces), into / len(pieces)
+                for segment in segments:
+                    out += segment.out
+                    into += middle if segment.into is None else segment.into
+                out, into = out / len(segments), into / len(segments)
             weight = SKIP
             if upper >= n and lower >= n:
                 weight = PASSING
@@ -304,30 +304,30 @@ class _Sheet:
         pitch, resistance = [], []
         for i, width in enumerate(self.width):
             # Passing lines and ports need less space beside them.
-            pitch.append(width + (_BETWEEN if i < self.n and width else _BETWEEN / 2))
+            pitch.append(width + (_NODE_GAP if i < self.n and width else _NODE_GAP / 2))
             # Moving large items, or items that many layers depend on, bends more lines.
             resistance.append((1.0 + width) * (1.0 + self.tail[i]) * ((1.0 + width) * (1.0 + self.tail[i])))
         self.x = RowCoordinates(self.rows, pitch, resistance, self.above, self.below).run()
         self.right = max((x + w for x, w in zip(self.x, self.width, strict=True)), default=0.0)
 
-    def _set_ends(self, lanes: list[list[_Piece]]) -> None:
+    def _set_ends(self, lanes: list[list[_Segment]]) -> None:
         """Set where each line ends: side by side on its node, in the order in which they arrive."""
-        slots: dict[int, list[tuple[float, list[_Piece]]]] = {}
-        for piece in self.short:
-            slots.setdefault(piece.lower, []).append((self.x[piece.upper] + piece.out, [piece]))
+        slots: dict[int, list[tuple[float, list[_Segment]]]] = {}
+        for segment in self.short:
+            slots.setdefault(segment.lower, []).append((self.x[segment.upper] + segment.out, [segment]))
         for number, lane in enumerate(lanes):
-            ends: dict[int, list[_Piece]] = {}
-            for piece in lane:
-                ends.setdefault(piece.lower, []).append(piece)
-            for lower, pieces in ends.items():
-                slots.setdefault(lower, []).append((self.right + number, pieces))
+            ends: dict[int, list[_Segment]] = {}
+            for segment in lane:
+                ends.setdefault(segment.lower, []).append(segment)
+            for lower, segments in ends.items():
+                slots.setdefault(lower, []).append((self.right + number, segments))
         for lower, lines in slots.items():
-            room = max(piece.room for _, pieces in lines for piece in pieces) + 10
+            room = max(segment.room for _, segments in lines for segment in segments) + 10
             step = min(room, self.width[lower] / len(lines))
-            for place, (_, pieces) in enumerate(sorted(lines, key=lambda line: line[0])):
-                for piece in pieces:
+            for place, (_, segments) in enumerate(sorted(lines, key=lambda line: line[0])):
+                for segment in segments:
                     into = self.width[lower] / 2 + (place - (len(lines) - 1) / 2) * step
-                    piece.end = self.x[lower] + (into if piece.into is None else piece.into)
+                    segment.end = self.x[lower] + (into if segment.into is None else segment.into)
 
     def _route(self) -> list[Route]:
         """Set the heights, then route the lines. Lines turn only between layers, so they never cross a box."""
@@ -336,61 +336,68 @@ class _Sheet:
         top, floor = self._set_y(lanes)
         n, x, y = self.n, self.x, self.y
         routes: list[Route] = []
-        for piece in self.short:
-            row, passes = self.row[piece.lower], piece.lower >= n
-            begin = floor[row - 1] if piece.upper >= n else y[piece.upper] + self.height[piece.upper]
-            start, land = x[piece.upper] + piece.out, top[row] - piece.stub
-            foot = floor[row] if passes else y[piece.lower]
-            points = ((start, begin), (start, floor[row - 1] + self._ahead(row)), (piece.end, land), (piece.end, foot))
-            routes.append(Route(points, piece.value, None if passes else piece.lower))
-        left = self.right + _BETWEEN / 2
+        for segment in self.short:
+            row, passes = self.row[segment.lower], segment.lower >= n
+            begin = floor[row - 1] if segment.upper >= n else y[segment.upper] + self.height[segment.upper]
+            start, land = x[segment.upper] + segment.out, top[row] - segment.stub
+            foot = floor[row] if passes else y[segment.lower]
+            points = (
+                (start, begin),
+                (start, floor[row - 1] + self._lead_in(row)),
+                (segment.end, land),
+                (segment.end, foot),
+            )
+            routes.append(Route(points, segment.value, None if passes else segment.lower))
+        left = self.right + _NODE_GAP / 2
         used = [0] * len(self.rows)
         for number, lane in enumerate(lanes):
-            beside = left + number * _LANE
+            beside = left + number * _LANE_GAP
             self.right = max(self.right, beside)
             turn: dict[int, float] = {}
             for row in sorted(self._turns(lane)):
                 used[row] += 1
-                turn[row] = floor[row - 1] + self._ahead(row) + _TRACK * used[row]
-            for piece in lane:
-                start = x[piece.upper] + piece.out
-                leave, enter = turn[self.row[piece.upper] + 1], turn[self.row[piece.lower]]
-                down = ((start, y[piece.upper] + self.height[piece.upper]), (start, leave), (beside, leave))
-                back = ((beside, enter), (piece.end, enter), (piece.end, y[piece.lower]))
-                routes.append(Route(down + back, piece.value, piece.lower))
+                turn[row] = floor[row - 1] + self._lead_in(row) + _TRACK_GAP * used[row]
+            for segment in lane:
+                start = x[segment.upper] + segment.out
+                leave, enter = turn[self.row[segment.upper] + 1], turn[self.row[segment.lower]]
+                down = ((start, y[segment.upper] + self.height[segment.upper]), (start, leave), (beside, leave))
+                back = ((beside, enter), (segment.end, enter), (segment.end, y[segment.lower]))
+                routes.append(Route(down + back, segment.value, segment.lower))
         return routes
 
-    def _ahead(self, row: int) -> float:
+    def _lead_in(self, row: int) -> float:
         """Length for which lines run straight at the top of the gap above a row."""
-        return self.border.ahead if row == 1 and self.border.n_in else 0.0
+        return self.border.lead_in if row == 1 and self.border.n_in else 0.0
 
-    def _turns(self, lane: list[_Piece]) -> set[int]:
+    def _turns(self, lane: list[_Segment]) -> set[int]:
         """The gaps in which a line enters or leaves the lane, by the row below."""
-        return {self.row[piece.upper] + 1 for piece in lane} | {self.row[piece.lower] for piece in lane}
+        return {self.row[segment.upper] + 1 for segment in lane} | {self.row[segment.lower] for segment in lane}
 
-    def _set_y(self, lanes: list[list[_Piece]]) -> tuple[list[float], list[float]]:
+    def _set_y(self, lanes: list[list[_Segment]]) -> tuple[list[float], list[float]]:
         """Tops and bottoms of the rows. A gap is higher if lines in it go far sideways, have labels or turn."""
         border, n_rows = self.border, len(self.rows)
         reach, stub, tracks = [0.0] * n_rows, [0.0] * n_rows, [0] * n_rows
-        for piece in self.short:
-            row = self.row[piece.lower]
-            reach[row] = max(reach[row], abs(self.x[piece.upper] + piece.out - piece.end))
-            stub[row] = max(stub[row], piece.stub)
+        for segment in self.short:
+            row = self.row[segment.lower]
+            reach[row] = max(reach[row], abs(self.x[segment.upper] + segment.out - segment.end))
+            stub[row] = max(stub[row], segment.stub)
         for lane in lanes:
-            for piece in lane:
-                stub[self.row[piece.lower]] = max(stub[self.row[piece.lower]], piece.stub)
+            for segment in lane:
+                stub[self.row[segment.lower]] = max(stub[self.row[segment.lower]], segment.stub)
             for row in self._turns(lane):
                 tracks[row] += 1
-        tall = [max((self.height[i] for i in row), default=0.0) for row in self.rows]
-        gaps = [_GAP + min(0.06 * reach[row], 40.0) + stub[row] + _TRACK * tracks[row] for row in range(n_rows)]
+        row_height = [max((self.height[i] for i in row), default=0.0) for row in self.rows]
+        gaps = [
+            _LAYER_GAP + min(0.06 * reach[row], 40.0) + stub[row] + _TRACK_GAP * tracks[row] for row in range(n_rows)
+        ]
         gaps[:1] = [0.0] * min(n_rows, 1)
         if border.n_in and n_rows > 1:
-            gaps[1] += border.ahead - _GAP / 2
+            gaps[1] += border.lead_in - _LAYER_GAP / 2
         length = 0.0
-        for gap, high in zip(gaps, tall, strict=True):
+        for gap, high in zip(gaps, row_height, strict=True):
             length += gap + high
         # A level with a minimum height centers its contents between the ports.
-        spare = max(0.0, border.least - length) / 2
+        spare = max(0.0, border.min_height - length) / 2
         self.y = [0.0] * len(self.row)
         top, floor, at = [], [], 0.0
         for row, members in enumerate(self.rows):
@@ -399,22 +406,22 @@ class _Sheet:
                 at += spare
             for i in members:
                 share = 0.0 if not self.below[i] else 1.0 if not self.above[i] else 0.5
-                self.y[i] = at + (tall[row] - self.height[i]) * share
+                self.y[i] = at + (row_height[row] - self.height[i]) * share
             top.append(at)
-            at += tall[row]
+            at += row_height[row]
             floor.append(at)
             self.spans.append((top[row] - stub[row], at))
         self.bottom = at if border.n_out else at + spare
         return top, floor
 
 
-def _lanes(long: list[_Piece]) -> list[list[_Piece]]:
+def _lanes(long: list[_Segment]) -> list[list[_Segment]]:
     """Bundle long lines by the tensor they carry, or by their end if many end there."""
     arriving: dict[int, int] = {}
-    for piece in long:
-        arriving[piece.lower] = arriving.get(piece.lower, 0) + 1
-    lanes: dict[tuple[int, int], list[_Piece]] = {}
-    for piece in long:
-        key = (-1, piece.lower) if arriving[piece.lower] > CROWD else (piece.upper, piece.value)
-        lanes.setdefault(key, []).append(piece)
+    for segment in long:
+        arriving[segment.lower] = arriving.get(segment.lower, 0) + 1
+    lanes: dict[tuple[int, int], list[_Segment]] = {}
+    for segment in long:
+        key = (-1, segment.lower) if arriving[segment.lower] > CROWD else (segment.upper, segment.value)
+        lanes.setdefault(key, []).append(segment)
     return list(lanes.values())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 OUTSIDE = -1
 """The upper end of a link from outside the level. The lower end of a link to the outside is `n`."""
-LONGEST = 16
+MAX_SPAN = 16
 """The most layers that a link passes between members; longer links take a lane at the side."""
 CROWD = 12
 """If more links than this end at one member, all but those from the adjacent layer share one lane."""
@@ -92,17 +92,17 @@ class _Arranger:
         n, downs, feeds = self.n, self.downs, self.feeds
         self.layer, self.tail, self.is_loose = [0] * n, [0] * n, [False] * n
         n_ups = [len(ups) + (i in self.reads) for i, ups in enumerate(self.ups)]
-        n_held = list(n_ups)
+        n_fixed = list(n_ups)
         for i in range(n):
             for lower in downs[i]:
                 self.layer[lower] = max(self.layer[lower], self.layer[i] + 1)
-            if not n_held[i] and len(downs[i]) == 1 and i not in feeds:
-                n_held[downs[i][0]] -= 1
+            if not n_fixed[i] and len(downs[i]) == 1 and i not in feeds:
+                n_fixed[downs[i][0]] -= 1
                 self.is_loose[i] = n_ups[downs[i][0]] > 1
         for i in range(n - 1, -1, -1):
             if downs[i]:
                 self.tail[i] = max(self.tail[lower] for lower in downs[i]) + 1
-                if n_held[i] < len(downs[i]) and i not in feeds:
+                if n_fixed[i] < len(downs[i]) and i not in feeds:
                     self.layer[i] = min(self.layer[lower] for lower in downs[i]) - 1
 
     def cut_links(self) -> None:
@@ -121,7 +121,7 @@ class _Arranger:
 
     def cut(self, upper: int, lower: int, last: int, n_arriving: int) -> None:
         first = self.layer[upper] + 1 if upper != OUTSIDE else 0
-        if last - first >= LONGEST or (last > first and n_arriving > CROWD):
+        if last - first >= MAX_SPAN or (last > first and n_arriving > CROWD):
             self.long.append((upper, lower))
             return
         at = upper

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_MOST_SPANS = 3
+_MAX_SPANS = 3
 
 
 def spans(numbers: set[int]) -> str:
@@ -11,14 +11,14 @@ def spans(numbers: set[int]) -> str:
     >>> spans({1, 2, 3, 7}), spans({2}), spans({1, 3, 5, 7, 9})
     ('1–3, 7', '2', '1, 3 … 9')
     """
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in sorted(numbers):
-        if found and found[-1][-1] == number - 1:
-            found[-1] = [found[-1][0], number]
+        if ranges and ranges[-1][-1] == number - 1:
+            ranges[-1] = [ranges[-1][0], number]
         else:
-            found.append([number])
-    words = ["–".join(map(str, span)) for span in found]
-    return ", ".join(words) if len(words) <= _MOST_SPANS else f"{words[0]}, {words[1]} … {words[-1]}"
+            ranges.append([number])
+    words = ["–".join(map(str, span)) for span in ranges]
+    return ", ".join(words) if len(words) <= _MAX_SPANS else f"{words[0]}, {words[1]} … {words[-1]}"
 
 
 def passes_label(out: set[int], n_out: int, into: set[int], n_in: int) -> str:

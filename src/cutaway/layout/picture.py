@@ -71,7 +71,7 @@ class Frame:
     stack: int = 1
     flags: int = 0
     mark: Mark = ""
-    """The common mark if everything in it is new or gone."""
+    """The common mark if everything in it is new or removed."""
 
 
 @dataclass(frozen=True, slots=True)

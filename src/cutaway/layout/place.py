@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from cutaway.layout.feedback import BESIDE, End, FeedbackEdge, Span, feedback_routes
+from cutaway.layout.feedback import LANE_MARGIN, End, FeedbackEdge, Span, feedback_routes
 from cutaway.layout.layered import BELOW_PORTS, ArrangementCache, Border, Node, Point, Rect, Wire, layout
 from cutaway.layout.picture import Picture
 from cutaway.layout.text_size import box_size, label_width, title_width
 
 Direction = Literal["down", "right"]
 
-_SIDE, _END = 14.0, 14.0
+_PADDING_ACROSS, _PADDING_ALONG = 14.0, 14.0
 _STUB = 14.0
 """Length of the vertical end of a line with a label."""
-_TAG = 14.0
+_LABEL_PITCH = 14.0
 """Distance between horizontal lines with labels."""
-_BESIDE_TIP = 14.0
+_LABEL_MARGIN = 14.0
 """Extra length of a horizontal line beyond its label."""
-_AHEAD = 15.0
+_LEAD_IN = 15.0
 """Horizontal lines run straight for this length after the border of a frame; its title is above them."""
 
 
@@ -63,7 +63,7 @@ def place(picture: Picture, direction: Direction = "down") -> Placement:
     placer = _Placer(picture, direction == "right", _box_sizes(picture, direction))
     placer.find_members()
     placer.cut_edges()
-    for frame in reversed(placer.outside_in):
+    for frame in reversed(placer.outermost_first):
         placer.levels[frame].place(placer, frame)
     return placer.compose()
 
@@ -78,7 +78,7 @@ def _box_sizes(picture: Picture, direction: Direction) -> list[tuple[float, floa
             widest[edge.child] = max(widest[edge.child], label_width(edge.label))
     for box, (width, height) in enumerate(sizes):
         if widest[box] and direction == "right":
-            sizes[box] = (width, max(height, n_arriving[box] * _TAG))
+            sizes[box] = (width, max(height, n_arriving[box] * _LABEL_PITCH))
         elif widest[box]:
             sizes[box] = (max(width, n_arriving[box] * (widest[box] + 10)), height)
     return sizes
@@ -98,7 +98,7 @@ class _Level:
     ins: dict[int, float] = field(default_factory=dict)
     """Source box of an incoming tensor → its position across."""
     outs: dict[int, float] = field(default_factory=dict)
-    back: list[tuple[int, int, float]] = field(default_factory=list)
+    feedback: list[tuple[int, int, float]] = field(default_factory=list)
     """Feedback edges within it: (from box, to box, width of a label)."""
     across: float = 0.0
     along: float = 0.0
@@ -106,7 +106,7 @@ class _Level:
     """Member → its position across and along."""
     lines: list[tuple[tuple[Point, ...], int, int | None]] = field(default_factory=list)
     """(points, source box of the tensor, the member at which it ends)."""
-    lines_back: list[tuple[tuple[Point, ...], int, int]] = field(default_factory=list)
+    feedback_lines: list[tuple[tuple[Point, ...], int, int]] = field(default_factory=list)
 
     def place(self, placer: _Placer, frame: int) -> None:
         """Lay out the frame; its inner frames are done already."""
@@ -121,60 +121,61 @@ class _Level:
         for upper, lower, value, label in self.wires:
             leave = placer.levels[~upper].outs[value] if upper is not None and upper < 0 else None
             into = placer.levels[~lower].ins[value] if lower is not None and lower < 0 else None
-            room = (_TAG - 10 if right else label) if label else 0.0
-            stub = (label + _BESIDE_TIP if right else _STUB) if label else 0.0
+            room = (_LABEL_PITCH - 10 if right else label) if label else 0.0
+            stub = (label + _LABEL_MARGIN if right else _STUB) if label else 0.0
             at = index_in[value] if upper is None else index[upper]
             to = index_out[value] if lower is None else index[lower]
             wires.append(Wire(at, to, value, leave, into, room, stub))
-        before = 0.0 if ins else _END if right or not frame else BELOW_PORTS
-        behind = 0.0 if outs else _END
-        least = max(0.0, title + 2 * _SIDE - before - behind) if right else 0.0
-        border = Border(len(ins), len(outs), _AHEAD if right else BELOW_PORTS, least)
-        placed = layout(nodes, wires, border=border, known=placer.known)
-        self.along = before + placed.height + behind
+        offset_along = 0.0 if ins else _PADDING_ALONG if right or not frame else BELOW_PORTS
+        padding_after = 0.0 if outs else _PADDING_ALONG
+        min_height = max(0.0, title + 2 * _PADDING_ACROSS - offset_along - padding_after) if right else 0.0
+        border = Border(len(ins), len(outs), _LEAD_IN if right else BELOW_PORTS, min_height)
+        placed = layout(nodes, wires, border=border, cache=placer.cache)
+        self.along = offset_along + placed.height + padding_after
         if right:
-            aside = BELOW_PORTS if frame else _SIDE
-            self.across = aside + placed.width + _SIDE
+            offset_across = BELOW_PORTS if frame else _PADDING_ACROSS
+            self.across = offset_across + placed.width + _PADDING_ACROSS
         else:
-            self.across = max(placed.width, title) + 2 * _SIDE
-            aside = (self.across - placed.width) / 2
+            self.across = max(placed.width, title) + 2 * _PADDING_ACROSS
+            offset_across = (self.across - placed.width) / 2
         for i, member in enumerate(self.members, len(ins)):
             rect = placed.nodes[i]
-            self.places[member] = (rect.x + aside, rect.y + before)
+            self.places[member] = (rect.x + offset_across, rect.y + offset_along)
         for value, i in index_in.items():
-            self.ins[value] = placed.nodes[i].x + aside
+            self.ins[value] = placed.nodes[i].x + offset_across
         for value, i in index_out.items():
-            self.outs[value] = placed.nodes[i].x + aside
+            self.outs[value] = placed.nodes[i].x + offset_across
         members = [*self.members]
         for route in placed.routes:
-            points = tuple((x + aside, y + before) for x, y in route.points)
+            points = tuple((x + offset_across, y + offset_along) for x, y in route.points)
             at = route.lower - len(ins) if route.lower is not None else len(members)
             arrives = members[at] if at < len(members) else None
             self.lines.append((points, route.value, arrives))
-        if self.back:
+        if self.feedback:
             spans = placed.spans[len(ins) : len(ins) + len(members)]
             rows = {
-                member: (first + before, last + before) for member, (first, last) in zip(members, spans, strict=True)
+                member: (first + offset_along, last + offset_along)
+                for member, (first, last) in zip(members, spans, strict=True)
             }
             self.route_feedback(placer, rows)
 
     def route_feedback(self, placer: _Placer, rows: dict[int, Point]) -> None:
         """Route the feedback edges, and widen the frame for them."""
-        backs, members, lines = [], list[Span](), list[Span]()
-        for parent, child, label in self.back:
+        edges, members, lines = [], list[Span](), list[Span]()
+        for parent, child, label in self.feedback:
             upper = End(parent, placer.rect_in(self, parent), rows.get(parent))
             lower = End(child, placer.rect_in(self, child), rows.get(child))
-            backs.append(FeedbackEdge(upper, lower, 0.0 if placer.is_right else label))
+            edges.append(FeedbackEdge(upper, lower, 0.0 if placer.is_right else label))
         for member, (across, along) in self.places.items():
             node = placer.node(member)
             members.append((along, along + node.height, across + node.width))
         for points, _, _ in self.lines:
             for (across, along), (to_across, to_along) in pairwise(points):
                 lines.append((along, to_along, max(across, to_across)))
-        for back, way in feedback_routes(backs, members, lines):
-            self.lines_back.append((tuple(way), back.upper.box, back.lower.box))
-            for across, _ in way:
-                self.across = max(self.across, across + BESIDE)
+        for edge, route in feedback_routes(edges, members, lines):
+            self.feedback_lines.append((tuple(route), edge.upper.box, edge.lower.box))
+            for across, _ in route:
+                self.across = max(self.across, across + LANE_MARGIN)
 
 
 @dataclass(slots=True)
@@ -185,8 +186,8 @@ class _Placer:
     """Width and height of each box."""
     levels: list[_Level] = field(default_factory=list)
     depth: list[int] = field(default_factory=list)
-    outside_in: list[int] = field(default_factory=list)
-    known: ArrangementCache = field(default_factory=dict)
+    outermost_first: list[int] = field(default_factory=list)
+    cache: ArrangementCache = field(default_factory=dict)
 
     def node(self, member: int) -> Node:
         """The size of a member, across and along."""
@@ -211,7 +212,7 @@ class _Placer:
         self.levels = [_Level() for _ in frames]
         for frame in frames:
             self.depth.append(self.depth[frame.parent] + 1 if self.depth else 0)
-        self.outside_in = sorted(range(len(frames)), key=self.depth.__getitem__)
+        self.outermost_first = sorted(range(len(frames)), key=self.depth.__getitem__)
         for number, box in enumerate(self.picture.boxes):
             member, inside = number, box.frame
             while inside >= 0 and member not in self.levels[inside].members:
@@ -228,7 +229,7 @@ class _Placer:
             if upper >= lower:
                 while a != b:
                     a, b = (frames[a].parent, b) if depth[a] >= depth[b] else (a, frames[b].parent)
-                levels[a].back.append((upper, lower, label))
+                levels[a].feedback.append((upper, lower, label))
                 continue
             while a != b:
                 if depth[a] >= depth[b]:
@@ -252,7 +253,7 @@ class _Placer:
         boxes = [Rect(0.0, 0.0, 0.0, 0.0)] * len(self.sizes)
         frames: list[Rect] = []
         lines: list[Line] = []
-        for frame in self.outside_in:
+        for frame in self.outermost_first:
             level, (left, top) = self.levels[frame], corner[frame]
             for member, (across, along) in level.places.items():
                 x, y = (left + along, top + across) if self.is_right else (left + across, top + along)
@@ -263,15 +264,15 @@ class _Placer:
             for points, value, arrives in level.lines:
                 child = arrives if arrives is not None and arrives >= 0 else None
                 entered = ~arrives if arrives is not None and arrives < 0 else None
-                lines.append(Line(self.moved(points, left, top), value, child, entered))
-            for points, value, child in level.lines_back:
-                lines.append(Line(self.moved(points, left, top), value, child, is_feedback=True))
+                lines.append(Line(self.to_picture(points, left, top), value, child, entered))
+            for points, value, child in level.feedback_lines:
+                lines.append(Line(self.to_picture(points, left, top), value, child, is_feedback=True))
         for level, (x, y) in zip(self.levels, corner, strict=True):
             width, height = (level.along, level.across) if self.is_right else (level.across, level.along)
             frames.append(Rect(x, y, width, height))
         return Placement(frames[0].width, frames[0].height, tuple(boxes), tuple(frames), tuple(lines))
 
-    def moved(self, points: tuple[Point, ...], left: float, top: float) -> tuple[Point, ...]:
+    def to_picture(self, points: tuple[Point, ...], left: float, top: float) -> tuple[Point, ...]:
         """Convert points of a level to points of the picture."""
         if self.is_right:
             return tuple([(left + along, top + across) for across, along in points])

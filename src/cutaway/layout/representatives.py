@@ -76,7 +76,7 @@ class Representatives:
                 b, lower = lower, self._groups.parent[lower]
         return a >= 0 and b >= 0 and self._run[a] >= 0 and self._run[a] == self._run[b]
 
-    def turn(self, node: int) -> tuple[int, int]:
+    def pass_of(self, node: int) -> tuple[int, int]:
         """The pass of a node within its box, and the number of passes."""
         folded = self.folded_of(node)
         if folded >= 0:

@@ -13,7 +13,7 @@ from pathlib import Path
 from cutaway.core.io import write
 from cutaway.server import bundle
 from cutaway.server.view_json import to_compressed_json
-from cutaway.views.graph.op_details import Detail
+from cutaway.views.graph.op_details import OpDetails
 from cutaway.views.showable import ShowableGraph, ShowablePage, as_showable
 
 BUDGET = 40_000_000
@@ -80,7 +80,7 @@ def _data(name: str, content: bytes) -> str:
 def _details(shown: Sequence[ShowableGraph | ShowablePage], budget: int, seconds: float) -> Iterator[str]:
     """Details of every op, in chunks; the objects share budget and time evenly."""
     for number, each in enumerate(shown):
-        chunks: dict[int, dict[int, Detail]] = {}
+        chunks: dict[int, dict[int, OpDetails]] = {}
         for row, detail in each.details(budget // len(shown), seconds / len(shown)).items():
             chunks.setdefault(row // CHUNK, {})[row] = detail
         yield from (

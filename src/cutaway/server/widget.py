@@ -12,7 +12,7 @@ import traitlets
 
 from cutaway.server import bundle
 from cutaway.server.view_json import to_compressed_json, to_json
-from cutaway.views.graph.op_details import Detail
+from cutaway.views.graph.op_details import OpDetails
 from cutaway.views.showable import ShowableGraph, ShowablePage
 
 _LOG = logging.getLogger("cutaway")
@@ -37,7 +37,7 @@ class Picture(anywidget.AnyWidget):
             {"id": question["id"], "detail": json.loads(to_json(self._detail(question["view"], question["row"])))}
         )
 
-    def _detail(self, view: Any, row: Any) -> Detail | None:
+    def _detail(self, view: Any, row: Any) -> OpDetails | None:
         if not isinstance(view, int) or not isinstance(row, int) or not 0 <= view < len(self._shown):
             return None
         try:

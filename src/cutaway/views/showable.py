@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from dataclasses import dataclass, replace
 from html import escape
+from os import PathLike
 from typing import overload
 
 from cutaway.core.errors import InputTypeError
@@ -21,7 +22,7 @@ from cutaway.views.diff.diff_graph import diff_view
 from cutaway.views.draw.svg import svg
 from cutaway.views.graph.from_trace import graph_view
 from cutaway.views.graph.measures import measures
-from cutaway.views.graph.op_details import Detail, detail, details
+from cutaway.views.graph.op_details import OpDetails, detail, details
 from cutaway.views.pages.html import static_html as static_page
 from cutaway.views.pages.model import Page
 from cutaway.views.pages.result_pages import page_of
@@ -38,7 +39,7 @@ class ShowableGraph:
     view: GraphView
     trace: Trace | None
 
-    def detail(self, row: int, *, with_files: bool = True) -> Detail | None:
+    def detail(self, row: int, *, with_files: bool = True) -> OpDetails | None:
         """The details of an op by its row in the trace; None if the trace has no such row.
 
         Args:
@@ -48,7 +49,7 @@ class ShowableGraph:
             return None
         return detail(self.trace, row, with_files=with_files)
 
-    def details(self, budget: int, seconds: float = math.inf) -> dict[int, Detail]:
+    def details(self, budget: int, seconds: float = math.inf) -> dict[int, OpDetails]:
         """The details of every op, reduced until all of them fit into `budget` bytes of JSON.
 
         Args:
@@ -58,7 +59,7 @@ class ShowableGraph:
             return {}
         rows = list(dict.fromkeys(row for row in self.view.nodes.row if row >= 0))
         end = time.monotonic() + seconds
-        by_row: dict[int, Detail] = {}
+        by_row: dict[int, OpDetails] = {}
         parts = range(0, len(rows), _AT_ONCE)
         for first in progress(parts, len(parts), "parts of the page"):
             some = rows[first : first + _AT_ONCE]
@@ -77,7 +78,7 @@ class ShowablePage:
     def detail(self, row: int) -> None:
         """None: a page has no ops."""
 
-    def details(self, budget: int, seconds: float = math.inf) -> dict[int, Detail]:
+    def details(self, budget: int, seconds: float = math.inf) -> dict[int, OpDetails]:
         """Empty: a page has no ops."""
         return {}
 
@@ -103,10 +104,12 @@ def as_showable(item: object) -> ShowableGraph | ShowablePage:
     page = item if isinstance(item, Page) else page_of(item)
     if page is not None:
         return ShowablePage(page)
-    kind = f"{type(item).__module__}.{type(item).__qualname__}"
-    hint = " Trace it first: cutaway.trace(model, *inputs)." if callable(item) else ""
+    kind = f"{type(item).__module__}.{type(item).__qualname__}".removeprefix("builtins.")
+    how = " Trace it first: cutaway.trace(model, *inputs)." if callable(item) else ""
+    if isinstance(item, (str, PathLike)):
+        how = " Load a file first: cutaway.load(path). To write one, pass path=."
     known = "a Trace, a Diff, a Ranking or another result, a Page or a GraphView"
-    raise InputTypeError(f"cannot show a {kind}: give {known}.{hint}")
+    raise InputTypeError(f"cannot show an object of type {kind}: pass {known}.{how}")
 
 
 def static_html(view: GraphView | Page) -> str:

@@ -193,13 +193,13 @@ def test_an_encoder_decoder_has_three_kinds() -> None:
 
 def test_a_written_token_chooses_its_target(llama: tuple[Any, Attention]) -> None:
     _, found = llama
-    plates = [plate for section in found.page().sections for plate in section.plates if plate.kind == "text"]
-    (text,) = plates[0].texts
+    blocks = [block for section in found.page().sections for block in section.blocks if block.kind == "text"]
+    (text,) = blocks[0].texts
     chosen = {place: channel for place, channel in enumerate(text.chooses) if channel >= 0}
     assert chosen
     assert set(chosen) == set(text.marks)
     assert all(text.tokens[place] == found.targets[channel] for place, channel in chosen.items())
-    assert not any(text.chooses for text in plates[1].texts)
+    assert not any(text.chooses for text in blocks[1].texts)
 
 
 def test_the_limit_is_told_before_anything_runs(llama: tuple[Any, Attention]) -> None:

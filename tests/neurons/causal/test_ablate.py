@@ -133,7 +133,7 @@ def test_the_unit_that_matters_is_told_from_random_ones() -> None:
     assert "without 1: 0.39, random" in repr(found)
     page = page_of(found)
     assert page is not None
-    assert [section.title for section in page.sections] == ["In short", "main", "side"]
+    assert [section.title for section in page.sections] == ["Summary", "main", "side"]
     assert "without the top units by given" in page.text()
     assert len(found.table()) == 2
 

@@ -41,7 +41,7 @@ def test_it_is_the_page_of_what_is_computed_one_by_one(acts: Activations) -> Non
 def test_without_labels_the_histogram_is_of_all_values(acts: Activations) -> None:
     sections = {section.title: section for section in page(acts, 0).sections}
     assert list(sections) == ["Top words", "Distribution of values", "Top contexts"]
-    [series] = sections["Distribution of values"].plates[0].series
+    [series] = sections["Distribution of values"].blocks[0].series
     assert (series.name, sum(series.counts)) == ("all", len(acts))
 
 
@@ -50,7 +50,7 @@ def test_rows_without_words_are_told_by_their_items() -> None:
     values[4, 1] = 3.0
     sections = {section.title: section for section in page(Activations.of({"conv": values}), "conv#1").sections}
     assert list(sections) == ["Distribution of values", "Top items"]
-    assert sections["Top items"].plates[0].rows[0][:3] == (4, 4, 3.0)
+    assert sections["Top items"].blocks[0].rows[0][:3] == (4, 4, 3.0)
 
 
 def test_a_plain_array_has_no_words_to_tell_of() -> None:
@@ -60,10 +60,10 @@ def test_a_plain_array_has_no_words_to_tell_of() -> None:
 
 def test_sentences_are_colored_by_several_units(acts: Activations) -> None:
     found = colored(acts, ["h#0", 2], items=[3, 1], scale="raw")
-    [plate] = found.sections[0].plates
-    assert plate.channels == ("h#0", "h#2")
-    assert [list(text.tokens) for text in plate.texts] == [acts.sentences[3], acts.sentences[1]]
-    np.testing.assert_allclose(plate.texts[0].values, acts.array()[15:20, [0, 2]].T)
-    assert len(colored(acts, 0, n=2).sections[0].plates[0].texts) == 2
+    [block] = found.sections[0].blocks
+    assert block.channels == ("h#0", "h#2")
+    assert [list(text.tokens) for text in block.texts] == [acts.sentences[3], acts.sentences[1]]
+    np.testing.assert_allclose(block.texts[0].values, acts.array()[15:20, [0, 2]].T)
+    assert len(colored(acts, 0, n=2).sections[0].blocks[0].texts) == 2
     flat = colored(Activations.of(np.zeros((2, 1)), words=["a", "b"]), 0)
     assert "zero everywhere" in flat.text()

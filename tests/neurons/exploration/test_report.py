@@ -210,7 +210,7 @@ def test_units_are_ablated_in_the_model_beside_random_ones() -> None:
 def test_the_page_tells_a_reader_who_was_not_there() -> None:
     found = of_planted()
     text = found.text()
-    assert titles(found)[0] == "In short"
+    assert titles(found)[0] == "Summary"
     for part in ("Score by site", "Top units", "Redundancy", "How many units are needed", "Caveats"):
         assert part in titles(found)
     call = "cutaway.neurons.report(acts, labels, methods=('probeless', 'linear', 'gaussian'), n=2, seed=0"

@@ -68,7 +68,7 @@ def test_a_result_is_shown_as_its_page_and_a_page_as_itself(client: TestClient, 
     found = client.get(f"/api/page/{ids['ranks/mine']}").json()
     assert found == {"page": plain(page_of(shelf.ranking())), "sites": []}
     said = client.get(f"/api/page/{ids['said']}").json()["page"]
-    assert (said["title"], said["sections"][0]["plates"][0]["text"]) == ("What <b>this</b> is", "Said.")
+    assert (said["title"], said["sections"][0]["blocks"][0]["text"]) == ("What <b>this</b> is", "Said.")
 
 
 def test_a_collection_has_a_page_of_facts_and_its_sites(client: TestClient, ids: dict[str, str]) -> None:
@@ -77,7 +77,7 @@ def test_a_collection_has_a_page_of_facts_and_its_sites(client: TestClient, ids:
         {"site": "enc.0", "width": 8, "units": []},
         {"site": "enc.1", "width": 4, "units": []},
     ]
-    facts = {fact["name"]: fact["value"] for fact in found["page"]["sections"][0]["plates"][0]["items"]}
+    facts = {fact["name"]: fact["value"] for fact in found["page"]["sections"][0]["blocks"][0]["items"]}
     assert facts["rows"] == f"{shelf.N_ROWS:,}"
 
 
@@ -87,7 +87,7 @@ def test_a_unit_is_what_neurons_page_says_with_the_rankings_of_the_folder(
     found = client.get(f"/api/page/{ids['acts']}/unit", params={"name": "enc.0#0"}).json()["page"]
     rankings = {"ranks/mine": shelf.ranking(), "ranks/other": shelf.ranking("other", seed=2)}
     assert found == plain(neuron_page(shelf.activations(), "enc.0#0", rankings=rankings))
-    assert found["sections"][0]["plates"][0]["rows"][0][0] == "cat"
+    assert found["sections"][0]["blocks"][0]["rows"][0][0] == "cat"
     by_number = client.get(f"/api/page/{ids['acts']}/unit", params={"name": "9"}).json()["page"]
     assert by_number["title"] == "enc.1#1"
 
@@ -95,7 +95,7 @@ def test_a_unit_is_what_neurons_page_says_with_the_rankings_of_the_folder(
 def test_a_unit_that_never_changes_has_a_page(client: TestClient, ids: dict[str, str]) -> None:
     answer = client.get(f"/api/page/{ids['acts']}/unit", params={"name": "enc.1#3"})
     assert answer.status_code == 200
-    assert answer.json()["page"]["sections"][0]["plates"][0]["rows"] == []
+    assert answer.json()["page"]["sections"][0]["blocks"][0]["rows"] == []
 
 
 def test_what_was_answered_is_not_sent_again_until_a_ranking_comes(tmp_path: Path) -> None:

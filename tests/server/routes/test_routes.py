@@ -210,7 +210,7 @@ def test_a_picture_is_painted_as_it_is_asked_for(client: TestClient, ids: dict[s
 
     plain, alone = asked(), asked(tile=1, each=1)
     assert plain["axes"] == [-1, 1, 2]
-    assert (alone["data"], alone["n_all"]) == (plain["data"], 0)  # a sequence has no channels to choose from
+    assert (alone["data"], alone["n_tiles_total"]) == (plain["data"], 0)  # a sequence has no channels to choose from
     assert asked(normalized=1)["data"] != plain["data"]
     assert client.get(address, params={"row": row, "step": 24, "tile": "x"}).status_code == 400
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests import ROOT
 from tests.store.saved_results import Dip, Lens, Peak, names, ranking, same
-from tests.views.pages.example_pages import every_plate
+from tests.views.pages.example_pages import every_block
 
 import cutaway
 from cutaway.core.errors import DamagedError, ExistsError, InputError, StoreError, VersionError
@@ -149,7 +149,7 @@ def test_a_result_is_written_to_a_folder_and_read_back(tmp_path: Path) -> None:
 
 
 def test_a_page_is_a_result_with_a_topic_of_its_own(tmp_path: Path) -> None:
-    page = replace(every_plate(), topic="language")
+    page = replace(every_block(), topic="language")
     page.save(tmp_path / "page")
     found = cutaway.load(tmp_path / "page")
     assert found == page
@@ -166,7 +166,7 @@ def test_every_registered_class_is_there_and_its_hints_can_be_read() -> None:
 
 def test_reading_loads_no_torch(tmp_path: Path) -> None:
     ranking().save(tmp_path / "r")
-    every_plate().save(tmp_path / "p")
+    every_block().save(tmp_path / "p")
     code = (
         "import sys; sys.modules['torch'] = None; import cutaway;"
         "print(cutaway.load('r').top(1), cutaway.load('p').title); assert 'cutaway.neurons' not in sys.modules"
@@ -261,7 +261,7 @@ def test_long_rows_of_every_kind_come_back() -> None:
     n = 66_000
     columns = [Column("unit"), Column("score", "number")]
     table = Table(columns, [(f"u{i}", i / 2 if i % 3 else None) for i in range(n)])
-    page = Page("Much", sections=[Section("S", plates=[table])])
+    page = Page("Much", sections=[Section("S", blocks=[table])])
     assert again(page) == page
     more = {"texts": [f"ä{i}" for i in range(n)], "ints": tuple(range(n)), "floats": [0.5] * n, "huge": [2**70] * 5000}
     made = ranked("x", [1.0], about={**more, "keys": {i: str(i) for i in range(n)}})
@@ -455,15 +455,15 @@ def test_units_that_no_file_holds_are_not_made(tmp_path: Path) -> None:
 
 
 def test_values_that_make_no_such_result_are_damage(tmp_path: Path) -> None:
-    page = Page("P", sections=[Section("S", plates=[Table(["a"], [("x",)])])])
+    page = Page("P", sections=[Section("S", blocks=[Table(["a"], [("x",)])])])
 
     def change(document: dict[str, Any]) -> None:
-        table = fields_in(document)["sections"][0]["fields"]["plates"][0]
+        table = fields_in(document)["sections"][0]["fields"]["blocks"][0]
         table["fields"]["rows"] = [["x", "y"]]
 
     document, arrays = encode_result(page)
     change(document)
-    with pytest.raises(DamagedError, match="cannot rebuild the Table: there are 2 cells of row 0"):
+    with pytest.raises(DamagedError, match="cannot rebuild the Table: got 2 cells of row 0"):
         decode_result(document, arrays.__getitem__)
 
 
@@ -527,15 +527,23 @@ def packed_bytes(document: Any) -> bytes:
 
 
 def test_a_class_that_was_renamed_is_found_by_its_old_name() -> None:
-    document, arrays = result_file.encode_result(every_plate())
+    document, arrays = result_file.encode_result(every_block())
     old = renamed(document, "ColoredText", "ColouredText")
     assert old != document
-    assert same(result_file.decode_result(old, arrays.__getitem__), every_plate())
+    assert same(result_file.decode_result(old, arrays.__getitem__), every_block())
+
+
+def test_a_field_that_was_renamed_is_found_by_its_old_name() -> None:
+    document, arrays = result_file.encode_result(every_block())
+    old = renamed(renamed(document, "blocks", "plates"), "shows_strongest", "is_contest")
+    assert "plates" in str(old)
+    assert "is_contest" in str(old)
+    assert same(result_file.decode_result(old, arrays.__getitem__), every_block())
 
 
 def renamed(value: Any, name: str, to: str) -> Any:
     if isinstance(value, dict):
-        return {key: renamed(each, name, to) for key, each in value.items()}
+        return {to if key == name else key: renamed(each, name, to) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [renamed(each, name, to) for each in value]
     return to if value == name else value

@@ -68,7 +68,7 @@ def named(view: Picture) -> dict[str, Box]:
 def test_every_change_has_its_sign_and_its_mark() -> None:
     boxes = named(differences(diff()))
     assert boxes["+ tanh_1_10"].marks == ("new",)
-    assert boxes["− add_3_8"].marks == ("gone",)
+    assert boxes["− add_3_8"].marks == ("removed",)
     assert boxes["~ gelu_1_7"].marks[-1] == "changed"
     assert "was relu" in boxes["~ gelu_1_7"].lines
     assert boxes["linear_1_1"].marks == ()
@@ -80,7 +80,7 @@ def test_values_that_differ_are_shaded_and_numbered() -> None:
     for row in found.values:
         if row.kind == "op" and row.what == "value":
             (box,) = [
-                box for name, box in boxes.items() if name.split(" ")[-1] == row.label and "gone" not in box.marks
+                box for name, box in boxes.items() if name.split(" ")[-1] == row.label and "removed" not in box.marks
             ]
             assert ("apart" in box.marks) == (not row.is_equal)
             assert any(line.startswith("Δ") for line in box.lines) == (not row.is_equal)
@@ -90,17 +90,17 @@ def test_what_is_gone_stands_between_what_it_was_between() -> None:
     view = differences(diff())
     number = {box.lines[0]: i for i, box in enumerate(view.boxes)}
     edges = {(edge.parent, edge.child) for edge in view.edges}
-    gone = number["− add_3_8"]
-    assert (number["~ gelu_1_7"], gone) in edges
-    assert (gone, number["linear_4_8"]) in edges
-    assert view.boxes[gone].frame == view.boxes[number["linear_4_8"]].frame
+    removed = number["− add_3_8"]
+    assert (number["~ gelu_1_7"], removed) in edges
+    assert (removed, number["linear_4_8"]) in edges
+    assert view.boxes[removed].frame == view.boxes[number["linear_4_8"]].frame
     assert all(parent < child for parent, child in edges)
 
 
 def test_a_module_that_is_gone_is_one_box() -> None:
     a = net(Block(nn.ReLU(), True), Block(nn.ReLU(), True))
     found = cutaway.diff(cutaway.trace(a, X), cutaway.trace(a[:1], X))
-    (box,) = [box for box in differences(found).boxes if "gone" in box.marks]
+    (box,) = [box for box in differences(found).boxes if "removed" in box.marks]
     assert box.lines == ("− 1", "Block", "5 ops", "3×4 · 48 B", "76 parameters")
 
 
@@ -108,26 +108,26 @@ def test_a_module_that_is_gone_opens_to_what_it_held() -> None:
     a = net(Block(nn.ReLU(), True), Block(nn.ReLU(), True))
     found = cutaway.diff(cutaway.trace(a, X), cutaway.trace(a[:1], X))
     picture = differences(found, depth=2)
-    gone = [i for i, box in enumerate(picture.boxes) if "gone" in box.marks]
-    labels = [picture.boxes[i].lines[0] for i in gone]
+    removed = [i for i, box in enumerate(picture.boxes) if "removed" in box.marks]
+    labels = [picture.boxes[i].lines[0] for i in removed]
     assert labels == ["− linear_3_6", "− relu_2_7", "− add_3_8", "− linear_4_9", "− add_4_10"]
-    (frame,) = {picture.boxes[i].frame for i in gone}
-    assert (picture.frames[frame].title, picture.frames[frame].mark) == ("− 1 (Block)", "gone")
+    (frame,) = {picture.boxes[i].frame for i in removed}
+    assert (picture.frames[frame].title, picture.frames[frame].mark) == ("− 1 (Block)", "removed")
     assert picture.frames[1].mark == ""
     edges = {(edge.parent, edge.child) for edge in picture.edges}
-    kept = len(picture.boxes) - len(gone) - 1
-    assert {(kept, gone[0]), (kept, gone[4]), *pairwise(gone)} <= edges
+    kept = len(picture.boxes) - len(removed) - 1
+    assert {(kept, removed[0]), (kept, removed[4]), *pairwise(removed)} <= edges
 
 
 def test_many_loose_ops_that_are_gone_are_one_box() -> None:
     layers = [nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)]
     a, b = nn.Sequential(*layers).eval(), nn.Sequential(layers[0], layers[-1]).eval()
     found = cutaway.diff(cutaway.trace(a, X), cutaway.trace(b, X))
-    (box,) = [box for box in differences(found).boxes if "gone" in box.marks]
-    assert box.lines == ("− 4 ops gone", "batch_norm_1_2 to tanh_1_5", "4 ops")
+    (box,) = [box for box in differences(found).boxes if "removed" in box.marks]
+    assert box.lines == ("− 4 ops removed", "batch_norm_1_2 to tanh_1_5", "4 ops")
     fewer = cutaway.diff(cutaway.trace(nn.Sequential(*layers[2:]), X), cutaway.trace(layers[-1], X))
-    gone = [box.lines[0] for box in differences(fewer).boxes if "gone" in box.marks]
-    assert gone == ["− relu_1_1", "− linear_1_2", "− tanh_1_3"]
+    removed = [box.lines[0] for box in differences(fewer).boxes if "removed" in box.marks]
+    assert removed == ["− relu_1_1", "− linear_1_2", "− tanh_1_3"]
 
 
 def test_what_is_gone_from_a_loop_is_rolled_up_too() -> None:
@@ -165,10 +165,10 @@ def test_blocks_that_differ_are_not_drawn_as_one() -> None:
 
 def test_folded_modules_say_how_many() -> None:
     boxes = named(differences(diff(), depth=1))
-    assert "1 gone, 1 changed" in boxes["~ 1"].lines
+    assert "1 removed, 1 changed" in boxes["~ 1"].lines
     assert any(re.fullmatch(r"Δ in 3 ops, at most .*", line) for line in boxes["~ 1"].lines)
     assert boxes["0"].marks == ()
-    assert not any("gone" in box.marks for box in boxes.values())
+    assert not any("removed" in box.marks for box in boxes.values())
 
 
 def test_a_parameter_that_differs_is_named_in_the_box_that_reads_it() -> None:
@@ -183,18 +183,18 @@ def test_the_drawing_is_one_svg_with_a_legend(tmp_path: Path) -> None:
     text = diff().draw(str(path))
     assert path.read_text(encoding="utf-8") == text
     ElementTree.fromstring(text)
-    for meaning in ("+ new", "− gone", "~ changed", "Δ values differ, a little", "much"):
+    for meaning in ("+ new", "− removed", "~ changed", "Δ values differ a little", "… a lot"):
         assert f">{meaning}</text>" in text
-    assert 'class="edge gone"' in text
+    assert 'class="edge removed"' in text
     plain = cutaway.trace(nn.ReLU(), X).draw()
-    assert not re.search(r">\+ new<|>much<|edge gone\"", plain)
+    assert not re.search(r">\+ new<|>… a lot<|edge removed\"", plain)
 
 
 def test_the_header_counts_what_differs() -> None:
     found = diff()
     view = diff_view(found)
     n = len(found.different)
-    words = f"1 new, 1 gone, 1 changed · {n} values differ · Sequential (10 ops) → Sequential (10 ops)"
+    words = f"1 new, 1 removed, 1 changed · {n} values differ · Sequential (10 ops) → Sequential (10 ops)"
     assert (view.title, view.subtitle) == ("Sequential: differences", words)
     trace = cutaway.trace(nn.ReLU(), X)
     assert diff_view(cutaway.diff(trace, trace)).subtitle.startswith("the same ops · 0 values differ")
@@ -214,7 +214,7 @@ def test_values_can_be_colored_by_their_distance() -> None:
     by_label = {
         label.split(" ")[-1]: v
         for label, v, mark in zip(view.nodes.label, measure.values, _marks(view), strict=True)
-        if mark != "gone"
+        if mark != "removed"
     }
     assert all(by_label[label] == norm for label, norm in norms.items())
     assert by_label["tanh_1_10"] is None

@@ -55,9 +55,9 @@ def merged(names: tuple[str, str]) -> GraphView:
     return diff_view(cutaway.diff(*map(traced, names)))
 
 
-def is_gone(view: GraphView, node: int) -> bool:
+def is_removed(view: GraphView, node: int) -> bool:
     assert view.comparison is not None
-    return view.comparison.mark[node] == "gone"
+    return view.comparison.mark[node] == "removed"
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -76,7 +76,7 @@ def test_it_is_a_graph_as_that_of_a_trace(names: tuple[str, str]) -> None:
 @pytest.mark.parametrize("names", both_ways(PAIRS), ids=" to ".join)
 def test_all_of_the_second_is_there_as_it_was(names: tuple[str, str]) -> None:
     view, second = merged(names), graph_view(traced(names[1]))
-    kept = [i for i in range(len(view.nodes.row)) if not is_gone(view, i)]
+    kept = [i for i in range(len(view.nodes.row)) if not is_removed(view, i)]
     ops = [view.nodes.row[i] for i in kept if view.nodes.kind[i] not in SOURCES]
     assert ops == [row for row, kind in zip(second.nodes.row, second.nodes.kind, strict=True) if kind not in SOURCES]
     assert sorted(view.nodes.row[i] for i in kept) == sorted(second.nodes.row)
@@ -102,10 +102,10 @@ def test_all_that_is_gone_is_there_with_all_its_edges(names: tuple[str, str]) ->
     labels = [
         label for label, row in zip(first.nodes.label, first.nodes.row, strict=True) if there.get(row, -1) not in drawn
     ]
-    gone = [view.nodes.label[i].removeprefix("− ") for i in range(len(view.nodes.row)) if is_gone(view, i)]
-    assert sorted(gone) == sorted(labels)
+    removed = [view.nodes.label[i].removeprefix("− ") for i in range(len(view.nodes.row)) if is_removed(view, i)]
+    assert sorted(removed) == sorted(labels)
     label_of = {row: first.nodes.label[i] for i, row in enumerate(first.nodes.row)}
-    name = [label if is_gone(view, i) else view.nodes.row[i] for i, label in enumerate(view.nodes.label)]
+    name = [label if is_removed(view, i) else view.nodes.row[i] for i, label in enumerate(view.nodes.label)]
     shown = {(name[p], name[c]) for p, c in zip(view.edges.parent, view.edges.child, strict=True)}
     for parent, child in zip(first.edges.parent, first.edges.child, strict=True):
         ends = [first.nodes.row[parent], first.nodes.row[child]]
@@ -161,7 +161,7 @@ def test_what_is_gone_from_one_call_of_a_module_stands_in_that_call() -> None:
 
     x = torch.ones(2, 4)
     view = diff_view(cutaway.diff(cutaway.trace(Twice((True, True)), x), cutaway.trace(Twice((True, False)), x)))
-    (node,) = [i for i in range(len(view.nodes.row)) if is_gone(view, i)]
+    (node,) = [i for i in range(len(view.nodes.row)) if is_removed(view, i)]
     assert view.groups.label[view.nodes.group[node]] == "inner:2"
 
 
@@ -170,7 +170,7 @@ def test_what_stood_between_two_ops_of_a_new_wrapper_stands_in_it() -> None:
     inner = nn.Sequential(OrderedDict(up=parts["up"], squash=parts["squash"]))
     models = nn.Sequential(OrderedDict(parts)), nn.Sequential(OrderedDict(inner=inner, head=nn.Linear(4, 4)))
     view = diff_view(cutaway.diff(*(cutaway.trace(model, torch.ones(2, 4)) for model in models)))
-    (node,) = [i for i in range(len(view.nodes.row)) if is_gone(view, i)]
+    (node,) = [i for i in range(len(view.nodes.row)) if is_removed(view, i)]
     assert view.nodes.label[node - 1 : node + 2] == ("linear_1_1", "− relu_1_2", "tanh_1_2")
     assert view.groups.label[view.nodes.group[node]] == "inner"
 

@@ -8,10 +8,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.views.nets import perceptron
 from tests.zoo import ZOO
 from torch import nn
 
@@ -488,3 +490,19 @@ def test_where_nothing_repeats_the_rolled_up_picture_is_the_picture(name: str) -
     for depth in (None, 1, 0):
         plain, rolled = picture(trace, depth=depth), picture(trace, depth=depth, rolled=True)
         assert (plain.boxes, plain.frames, plain.edges) == (rolled.boxes, rolled.frames, rolled.edges)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"path": 3}, "path must be a text or a path, got 3"),
+        ({"path": "net"}, "'net' has no known one: use .svg"),
+        ({"direction": "left"}, 'direction must be "down" or "right", got \'left\''),
+        ({"depth": "1"}, "depth must be an integer, or None for every op, got '1'"),
+        ({"color_by": "secnds"}, "cannot color this trace by 'secnds'.* Did you mean 'seconds'"),
+        ({"color_by": 3}, "color_by must be the name of a measure"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_is_allowed(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        perceptron().draw(**how)

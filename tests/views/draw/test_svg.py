@@ -17,7 +17,19 @@ from cutaway.views.draw.color_scale import contrast
 from cutaway.views.draw.style import DARK, LIGHT, TEXT_STYLES, color, style_of, style_sheet, text_style
 
 SVG = "{http://www.w3.org/2000/svg}"
-KINDS = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "condition", "new", "gone"]
+KINDS = [
+    "input",
+    "buffer",
+    "constant",
+    "plain",
+    "parametric",
+    "made",
+    "standin",
+    "failed",
+    "condition",
+    "new",
+    "removed",
+]
 
 
 def parsed(text: str) -> ET.Element:
@@ -88,11 +100,11 @@ def test_the_header_wraps_instead_of_widening_a_narrow_picture() -> None:
 def test_the_legend_tells_what_occurs_and_nothing_else() -> None:
     plain = legend(parsed(perceptron().draw()))
     assert "input" in plain
-    assert not {"failed here", "several alike", "in focus", "no number", "buffer"} & set(plain)
+    assert not {"failed", "identical blocks", "in focus", "no number", "buffer"} & set(plain)
     many = legend(parsed(stack().draw(rolled=True, focus="head")))
-    assert {"several alike", "buffer", "in focus", "folded module", "made inside"} <= set(many)
-    assert "failed here" in legend(parsed(broken().draw()))
-    assert "decides" in legend(parsed(loop().draw()))
+    assert {"identical blocks", "buffer", "in focus", "folded module", "created inside"} <= set(many)
+    assert "failed" in legend(parsed(broken().draw()))
+    assert "condition" in legend(parsed(loop().draw()))
 
 
 def test_identical_blocks_are_a_stack_of_cards() -> None:

@@ -57,7 +57,7 @@ def test_what_decides_is_marked_with_its_test_and_its_arm() -> None:
     text = svg(view, place(view))
     assert len(re.findall(r'<g class="box plain function condition"><rect[^>]*/><text', text)) == 1
     assert text.count('<tspan class="if">IF</tspan>') == 1
-    assert ">decides</text>" in text
+    assert ">condition</text>" in text
     ElementTree.fromstring(text)
 
 
@@ -65,7 +65,7 @@ def test_a_number_that_decides_nothing_is_not_marked() -> None:
     view = picture(cutaway.trace(Plain(), torch.ones(3)))
     assert not any(box.is_condition for box in view.boxes)
     text = svg(view, place(view))
-    assert not re.search("IF|>decides<", text)
+    assert not re.search("IF|>condition<", text)
 
 
 def test_a_rolled_loop_counts_the_arms_of_all_passes() -> None:

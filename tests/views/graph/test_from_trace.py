@@ -124,7 +124,7 @@ def test_what_is_decided_is_marked_and_where_it_leaves_the_path() -> None:
     number = {label: i for i, label in enumerate(view.nodes.label)}
     assert view.nodes.flags[number["bool_1_4"]] & CONDITION
     labels, edges = view.nodes.label, view.edges
-    begins = [(labels[edges.parent[e]], labels[edges.child[e]]) for e in edges.begins]
+    begins = [(labels[edges.parent[e]], labels[edges.child[e]]) for e in edges.branch_starts]
     assert begins == [("input_1", "mul_1_1")]
 
 

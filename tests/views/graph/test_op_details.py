@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway.layout.graph_view import plain
-from cutaway.views.graph.op_details import Detail, detail, details
+from cutaway.views.graph.op_details import OpDetails, detail, details
 
 MODELS = (
     "cnn", "lstm_cell_loop", "conditionals", "buffers", "mixed_dtypes", "structured_inputs", "multiple_outputs",
@@ -24,7 +24,7 @@ MODELS = (
 )  # fmt: skip
 
 
-def written(found: Detail) -> str:
+def written(found: OpDetails) -> str:
     text = json.dumps(plain(found), allow_nan=False)
     text.encode()
     check_printable(plain(found))

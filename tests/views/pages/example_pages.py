@@ -1,4 +1,4 @@
-"""A page with every plate there is, as hostile as texts can be."""
+"""A page with every block there is, as hostile as texts can be."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ SENTENCES = (
 LAYERS = tuple(f"encoder.layer.{layer}" for layer in range(6))
 
 
-def every_plate() -> Page:
-    """All kinds of plates, and for each of them something that is missing, empty, extreme or hostile."""
+def every_block() -> Page:
+    """All kinds of blocks, and for each of them something that is missing, empty, extreme or hostile."""
     rng = np.random.default_rng(7)
     return Page(
         f"Past tense {HOSTILE}",
         "Units of MiniLM that tell verbs in the past tense from all other words.",
         [
-            Section("In short", "What was looked at.", [_facts(), Prose(f"First paragraph.\n\nSecond: {HOSTILE}")]),
+            Section("Summary", "What was looked at.", [_facts(), Prose(f"First paragraph.\n\nSecond: {HOSTILE}")]),
             Section("Best units", "Sort by any column.", [_table(rng)]),
             Section("Colored text", "Choose a unit.", [_text(rng), _zeros()], is_wide=True),
             Section("How many units are needed", "", [_lines(), _log_lines(rng)]),

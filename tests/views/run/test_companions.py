@@ -11,7 +11,7 @@ from tests.views.recordings import LENGTH, one_thread, trained
 from torch import nn
 
 import cutaway
-from cutaway.views.run.companions import Beside
+from cutaway.views.run.companions import Companion
 from cutaway.views.run.rows import RunRows
 from cutaway.views.run.tensor_view import tensor_view
 
@@ -42,10 +42,10 @@ def test_tokens_have_a_number_each(rows: RunRows) -> None:
 
 def test_output_and_target_of_the_same_sample_stand_beside(rows: RunRows) -> None:
     view = tensor_view(rows, number(rows, "h.2"), step=3, sample=1)
-    assert [(one.role, one.site) for one in view.beside] == [("output", "head"), ("target", "$target")]
-    assert view.beside[1].text == str(rows.run.at(3)["$target"].value[1])
-    assert tensor_view(rows, number(rows, "h.2"), step=3).beside == ()
-    assert view.beside[0].verdict == ""  # scores of each token, one target
+    assert [(one.role, one.site) for one in view.companions] == [("output", "head"), ("target", "$target")]
+    assert view.companions[1].text == str(rows.run.at(3)["$target"].value[1])
+    assert tensor_view(rows, number(rows, "h.2"), step=3).companions == ()
+    assert view.companions[0].verdict == ""  # scores of each token, one target
 
 
 class Looker(nn.Module):
@@ -103,19 +103,19 @@ def test_of_a_network_that_runs_in_rounds_the_output_is_that_of_the_round(tmp_pa
     rows = RunRows(cutaway.load(tmp_path / "run"))
     step = rows.run.at(0)
 
-    def beside(site: str, iteration: int) -> dict[str, Beside]:
+    def companions(site: str, iteration: int) -> dict[str, Companion]:
         view = tensor_view(rows, number(rows, site, iteration=iteration), step=0, sample=1)
-        assert [one.role for one in view.beside] == ["output", "output", "target", "target"]
-        return {one.site: one for one in view.beside}
+        assert [one.role for one in view.companions] == ["output", "output", "target", "target"]
+        return {one.site: one for one in view.companions}
 
     for site, iteration, shown in (("cell", 2, 2), ("cell", 3, 3), ("out.weight", 0, 3), ("$class", 0, 3)):
-        found = beside(site, iteration)
+        found = companions(site, iteration)
         moment = step["out"].other("value", iteration=shown)
         assert moment is not None
         assert rows.row(found["out"].row).iteration == shown
         assert found["out"].text == "[" + ", ".join(f"{value:.4g}" for value in moment.value[1]) + "]"
     wanted = int(step["$class"].value[1])
-    last = beside("cell", 3)
+    last = companions("cell", 3)
     assert last["$class"].text == str(wanted)
     assert last["out"].verdict == f"prediction {wanted}, correct: $class is {wanted}"
     assert next(one.verdict for one in last.values() if one.shape == (4,)) == "mean absolute difference to $wanted: 0.5"

@@ -266,14 +266,14 @@ def test_what_a_tensor_cannot_have_is_no_fault(tmp_path: Path, nonfinite: int, w
     names = ("batch_std", "nonfinite", "mean")
     rows = RunRows(written(tmp_path / "run", [matrix], rows=[Row("w", role="parameter")], statistics=names))
     view = tensor_view(rows, 0, step=0)
-    assert (stat(view, "batch_std").value, stat(view, "batch_std").word) == (None, word)
-    assert stat(view, "mean").word == "nan"
+    assert (stat(view, "batch_std").value, stat(view, "batch_std").non_finite) == (None, word)
+    assert stat(view, "mean").non_finite == "nan"
 
 
 def test_numbers_that_are_none_have_their_word(tmp_path: Path) -> None:
     matrix = np.array([[np.nan, np.inf, -np.inf], [1, 2, 3]], np.float32)
     view = tensor_view(RunRows(written(tmp_path / "run", [matrix])), 0, step=0)
-    assert [(one.value, one.word) for one in view.statistics] == [(None, "nan"), (None, "inf"), (None, "-inf")]
+    assert [(one.value, one.non_finite) for one in view.statistics] == [(None, "nan"), (None, "inf"), (None, "-inf")]
     assert all(one.z_history is None and one.z_step is None for one in view.statistics)
 
 
@@ -308,7 +308,7 @@ def test_a_step_without_statistics_or_values_is_empty(tmp_path: Path) -> None:
     rows = RunRows(cutaway.load(tmp_path / "run"))
     assert np.isnan(rows.matrix(0)).all()
     view = tensor_view(rows, 0, step=0)
-    assert stat(view, "mean") == replace(stat(view, "mean"), value=None, word="nan", n_history=0)
+    assert stat(view, "mean") == replace(stat(view, "mean"), value=None, non_finite="nan", n_history=0)
     assert not math.isnan(view.step)
     assert view.picture is None
 
@@ -350,7 +350,7 @@ def test_one_channel_is_shown_alone_and_each_by_its_own_range(tmp_path: Path) ->
         assert picture is not None
         assert picture.image is not None
         image = picture.image
-        assert (image.tile_word, image.n_all, image.axes) == ("channel", 5, (1, 2, 3))
+        assert (image.tile_word, image.n_tiles_total, image.axes) == ("channel", 5, (1, 2, 3))
         if tile == 3:
             assert (image.kind, image.first, image.ranges) == ("matrix", (0, 3, 0, 0), ())
             assert (image.low, image.high) == (value[1, 3].min(), value[1, 3].max())

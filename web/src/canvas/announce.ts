@@ -2,9 +2,10 @@
 
 import type { Stage } from "./stage";
 
+// Not display: none, which screen readers skip.
 const HIDDEN = "position:absolute;width:1px;height:1px;margin:-1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap";
 
-/** A place in the page that is not seen, but read out when it changes. */
+/** A visually hidden live region, which screen readers read out when it changes. */
 export function liveRegion(host: HTMLElement): HTMLElement {
   const region = document.createElement("div");
   region.setAttribute("role", "status");
@@ -23,7 +24,7 @@ export function describe(stage: Stage, key: string): string {
   }
   const { lines, kind, form, stack, flags, mark } = stage.boxes[box]!.box;
   const { before, after } = stage.edgesAt();
-  const kinds: Partial<Record<string, string>> = { plain: "", parametric: "with parameters", made: "made inside", standin: "drawn elsewhere" };
+  const kinds: Partial<Record<string, string>> = { plain: "", parametric: "has parameters", made: "created inside", standin: "drawn elsewhere" };
   return [
     lines.join(", "),
     kinds[kind] ?? kind,

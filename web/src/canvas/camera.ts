@@ -8,16 +8,16 @@ export interface Size {
 }
 
 export const NEAREST = 4;
-/** Below this scale a picture is only looked over, not read. */
+/** Below this scale, text is too small to read. */
 const READABLE = 0.45;
 const FIRST = 0.8;
 
-/** From the picture to the screen. */
+/** Picture coordinates to screen coordinates. */
 export function toScreen(camera: Camera, x: number, y: number): Point {
   return [(x - camera.x) * camera.scale, (y - camera.y) * camera.scale];
 }
 
-/** From the screen to the picture. */
+/** Screen coordinates to picture coordinates. */
 export function toPicture(camera: Camera, x: number, y: number): Point {
   return [x / camera.scale + camera.x, y / camera.scale + camera.y];
 }
@@ -31,13 +31,13 @@ export function panCamera(camera: Camera, dx: number, dy: number): Camera {
   return { ...camera, x: camera.x + dx / camera.scale, y: camera.y + dy / camera.scale };
 }
 
-/** Nearer by a factor; the point under (x, y) of the screen stays there. */
+/** Zoom by a factor; the point at (x, y) of the screen stays in place. */
 export function zoomCamera(camera: Camera, factor: number, x: number, y: number, farthest: number): Camera {
   const scale = Math.min(NEAREST, Math.max(farthest, camera.scale * factor));
   return { x: camera.x + x / camera.scale - x / scale, y: camera.y + y / camera.scale - y / scale, scale };
 }
 
-/** A rectangle in the middle of the screen, as large as it fits, but never larger than `nearest`. */
+/** Center a rectangle on the screen, as large as fits, at most at the scale `nearest`. */
 export function fitCamera(rect: Rect, size: Size, margin = 24, nearest = 1): Camera {
   const room = (whole: number): number => Math.max(whole - 2 * margin, whole / 2, 1);
   const scale = Math.min(nearest, room(size.width) / Math.max(rect.width, 1), room(size.height) / Math.max(rect.height, 1));
@@ -48,7 +48,7 @@ export function fitCamera(rect: Rect, size: Size, margin = 24, nearest = 1): Cam
   };
 }
 
-/** What to see first: all of it, or, of a picture so long that nothing could be read, its beginning. */
+/** The initial view: everything, or, if text would be unreadable, the start of the picture. */
 export function initialCamera(rect: Rect, size: Size, margin = 24): Camera {
   const whole = fitCamera(rect, size, margin);
   if (whole.scale >= READABLE || size.width <= 0) return whole;
@@ -60,7 +60,7 @@ export function initialCamera(rect: Rect, size: Size, margin = 24): Camera {
   return isWide ? { x: start.x, y: middle.y, scale } : { x: middle.x, y: start.y, scale };
 }
 
-/** A camera for all of these boxes that keeps what lies over the screen off them, as far as that leaves more than a little. */
+/** Fit these boxes into the part of the screen that overlays leave free, unless that part is too small. */
 export function avoidCovered(covered: readonly Rect[], boxes: Iterable<Rect>, size: Size, look: (size: Size) => Camera): Camera {
   const whole = look(size);
   const seen = covered.filter(({ width, height }) => width > 0 && height > 0);
@@ -84,7 +84,7 @@ function isAnyCovered(covered: readonly Rect[], boxes: Iterable<Rect>, camera: C
   return false;
 }
 
-/** The same camera, moved as little as shows the whole rectangle; one that is too large is shown from its upper left. */
+/** Move the camera as little as needed to show the whole rectangle; if it is too large, its upper left corner. */
 export function revealRect(camera: Camera, rect: Rect, size: Size, margin = 40): Camera {
   const along = (at: number, from: number, length: number, whole: number): number => {
     const pad = Math.min(margin, Math.max(0, (whole - length * camera.scale) / 2)) / camera.scale;
@@ -99,7 +99,7 @@ export function revealRect(camera: Camera, rect: Rect, size: Size, margin = 40):
   };
 }
 
-/** Not so far away that nothing of the picture is left on the screen. */
+/** Limit the pan so that part of the picture stays on the screen. */
 export function clampCamera(camera: Camera, picture: Size, size: Size): Camera {
   const keep = 60 / camera.scale;
   const along = (at: number, length: number, whole: number): number =>
@@ -113,7 +113,7 @@ export function clampCamera(camera: Camera, picture: Size, size: Size): Camera {
   };
 }
 
-/** On the way from one camera to another. The scale grows evenly to the eye, and the way looks straight. */
+/** Interpolate between two cameras. The scale changes geometrically, so that the zoom looks even and the path straight. */
 export function interpolateCamera(a: Camera, b: Camera, t: number): Camera {
   if (Math.abs(b.scale / a.scale - 1) < 1e-6) {
     return { x: a.x + (b.x - a.x) * t, y: a.y + (b.y - a.y) * t, scale: b.scale };
@@ -123,7 +123,7 @@ export function interpolateCamera(a: Camera, b: Camera, t: number): Camera {
   return { x: a.x + (b.x - a.x) * share, y: a.y + (b.y - a.y) * share, scale };
 }
 
-/** From 0 to 1, slow at both ends. */
+/** Easing from 0 to 1, slow at both ends. */
 export function easeInOut(t: number): number {
   const x = Math.min(1, Math.max(0, t));
   return x < 0.5 ? 4 * x ** 3 : 1 - (2 - 2 * x) ** 3 / 2;

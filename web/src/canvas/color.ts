@@ -1,5 +1,7 @@
 /** Color arithmetic: mix tones for the theme, and pick a readable text color. */
 
+import { luminance as luminanceOf } from "../lib/colors";
+
 export interface Rgba {
   readonly r: number;
   readonly g: number;
@@ -7,7 +9,7 @@ export interface Rgba {
   readonly a: number;
 }
 
-/** Reads #rgb, #rrggbb, #rrggbbaa, rgb() and rgba(), which is also what a canvas says of any other color. */
+/** Parse #rgb, #rrggbb, #rrggbbaa, rgb() and rgba(); a canvas normalizes every other color to one of these. */
 export function parse(color: string): Rgba | null {
   const hex = /^#([0-9a-f]{3,8})$/i.exec(color.trim())?.[1];
   if (hex) {
@@ -38,21 +40,20 @@ export function withAlpha(color: string, a: number): string {
   return parsed ? css({ ...parsed, a }) : color;
 }
 
-/** Relative luminance, as the guidelines for accessible pages define it. */
+/** Relative luminance (WCAG 2) of a CSS color. */
 export function luminance(color: string): number {
   const parsed = parse(color);
   if (!parsed) return 0.5;
-  const linear = (part: number): number => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * linear(parsed.r) + 0.7152 * linear(parsed.g) + 0.0722 * linear(parsed.b);
+  return luminanceOf([parsed.r, parsed.g, parsed.b]);
 }
 
-/** From 1 (the same) to 21 (black on white). */
+/** WCAG 2 contrast ratio, from 1 (the same) to 21 (black on white). */
 export function contrast(one: string, other: string): number {
   const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
   return (high + 0.05) / (low + 0.05);
 }
 
-/** The darker or the lighter of two inks, whichever is easier to read on this ground. */
+/** The text color with more contrast on this background. */
 export function inkOn(ground: string, dark = "#16181c", light = "#ffffff"): string {
   return contrast(ground, dark) >= contrast(ground, light) ? dark : light;
 }

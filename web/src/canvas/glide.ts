@@ -6,7 +6,7 @@ import type { Items } from "./paint/paint";
 import type { BoxItem, FrameItem, LineItem, Stage } from "./stage";
 import type { Camera, Point, Rect } from "./types";
 
-/** More boxes than this in sight are not moved one by one: it would stutter. */
+/** With more visible boxes than this, the animation is skipped: it would stutter. */
 const MOST = 1500;
 
 interface Transition {
@@ -28,7 +28,7 @@ export class Glide {
   constructor(private readonly before: End, private readonly after: End, private readonly size: Size) {
     const { stage: old } = before;
     const { stage: now } = after;
-    // Only what is on the screen at one of both ends: the rest of 20,000 boxes would take longer than the glide.
+    // Only items visible at the start or the end: preparing all 20,000 boxes would take longer than the animation.
     const was = old.boxGrid.within(inView(before.camera, size));
     const coming = new Set(now.boxGrid.within(inView(after.camera, size)));
     for (const i of was) {
@@ -54,17 +54,17 @@ export class Glide {
     this.addLines();
   }
 
-  /** Whether there is anything to see, and not too much. */
+  /** Whether there is anything to animate, and not too much. */
   get isWorthIt(): boolean {
     const moves = this.before.camera !== this.after.camera || [...this.boxes, ...this.frames].some(({ fade, from, to }) =>
       fade !== "none" || from.x !== to.x || from.y !== to.y);
     return moves && this.boxes.length <= MOST;
   }
 
-  /** What to draw at `t` of the way, from 0 to 1. */
+  /** The frame at time `t`, from 0 to 1. */
   at(t: number): Items & { camera: Camera } {
     const s = easeInOut(t);
-    // What goes is gone early and what comes shows late, so that they are not seen through each other.
+    // Removed items fade out early and new items fade in late, so that they do not show through each other.
     const alpha = { in: ramp(t, 0.2, 0.85), out: 1 - ramp(t, 0, 0.5), none: 1 };
     const frameAlpha = { ...alpha, in: ramp(t, 0, 0.3) };
     return {
@@ -101,7 +101,7 @@ export class Glide {
   }
 }
 
-/** Lines by what they lead from and to; several of one kind are counted. */
+/** Lines by their ends; several between the same ends are numbered. */
 function linesByEnds(stage: Stage, lines: readonly number[]): Map<string, number> {
   const { boxes, frames } = stage.scene.picture;
   const names = new Map<string, number>();
@@ -115,7 +115,7 @@ function linesByEnds(stage: Stage, lines: readonly number[]): Map<string, number
   return names;
 }
 
-/** Where something of one stage is in another one: under its own name, or where the nearest frame around it puts it. */
+/** The position of an item in another stage: by its own key, or relative to the nearest frame around it that is there. */
 export function placeIn(other: Stage, own: Stage, key: string, frame: number, rect: Rect): Rect {
   const there = other.rect(key);
   if (there) return there;
@@ -127,7 +127,7 @@ export function placeIn(other: Stage, own: Stage, key: string, frame: number, re
   return rect;
 }
 
-/** What is nearest to the middle of the screen of all that is in both scenes; null if nothing of it was on the screen. */
+/** The item of both scenes nearest to the center of the screen; null if none was visible. */
 export function nearestToCenter(old: Stage, now: Stage, view: Rect): string | null {
   const [x, y] = [view.x + view.width / 2, view.y + view.height / 2];
   let best: { key: string; off: number } | null = null;
@@ -166,10 +166,10 @@ function ramp(t: number, from: number, to: number): number {
   return Math.min(1, Math.max(0, (t - from) / (to - from)));
 }
 
-/** The camera under which something keeps its place on the screen, and is seen there. */
+/** The camera that keeps an item in place on the screen, and visible. */
 export function anchorCamera(camera: Camera, from: Rect, to: Rect, size: Size, isRight: boolean): Camera {
   const { scale } = camera;
-  // The side where edges arrive stays, and the middle of that side: so what comes before does not move at all.
+  // The middle of the side where edges arrive stays in place, so everything before it does not move at all.
   if (isRight) {
     const left = clamp((from.x - camera.x) * scale, EDGE, size.width - Math.min(to.width * scale, 200) - EDGE);
     const middle = across(from.y + from.height / 2 - camera.y, to.height, size.height, scale);

@@ -26,20 +26,20 @@ import { neighbor } from "./walk";
 
 const GLIDE_MS = 220;
 const DRIFT_MS = 260;
-/** After the last step of a zoom, before it is drawn sharply. */
+/** Delay after the last zoom event before the picture is painted sharply. */
 const SETTLE_MS = 90;
 
-/** In the browser's timeline: the first frame of a new scene is on the canvas. */
+/** Performance mark: the first frame of a new scene is on the canvas. */
 const PAINTED = "cutaway:painted";
 
-/** Among more lines than this, those of what is selected are hard to follow, unless the others recede. */
+/** With more lines than this, the others are dimmed so that those of the selection can be followed. */
 const MANY = 20;
 const RECEDING = 0.45;
 
 /** Margin around what is kept in view, in pixels: overlays lie at the corners. */
 const AWAY = 52;
 
-/** The part of the screen that stays between its border and what is walked to: so much of the way on is seen, too. */
+/** Share of the screen to keep between its border and the box moved to with the keyboard, so that the next boxes are visible. */
 const AROUND = 0.2;
 
 const NOTHING: Near = { lines: new Set(), boxes: new Set() };
@@ -179,7 +179,7 @@ export class GraphCanvas {
     this.moveTo(camera);
   }
 
-  /** The box one step from here: along edges, then among what stands beside it. */
+  /** The next box in a direction: along edges, then among neighbors. */
   neighbor(key: string, direction: Direction): string | null {
     return this.stage && neighbor(this.stage, key, direction);
   }
@@ -198,7 +198,7 @@ export class GraphCanvas {
     return boxes.map(({ box: { key, lines }, look = {} }) => ({ key, name: lines[0] ?? "", rect: this.rect(key)!, look, isSelected: key === this.selected?.key }));
   }
 
-  /** Whether something glides or drifts. */
+  /** Whether an animation is running. */
   get isMoving(): boolean {
     return this.glide !== null || this.drift !== null;
   }
@@ -258,7 +258,7 @@ export class GraphCanvas {
     };
   }
 
-  /** The frame behind everything counts only from afar, where its boxes cannot be pointed at. */
+  /** A frame is hit only when zoomed out so far that its boxes are too small to point at. */
   private hit(x: number, y: number): Hit | null {
     if (!this.stage) return null;
     const hit = hitAt(this.stage, this.titles, this.place, x, y);
@@ -266,7 +266,7 @@ export class GraphCanvas {
     return hit?.part === "frame" && !isFar ? null : hit;
   }
 
-  /** End a glide at once, so that what is clicked is what is there. */
+  /** End the animation, so that a click hits what is painted. */
   private arrive(): void {
     if (!this.glide) return;
     this.glide = null;
@@ -284,7 +284,7 @@ export class GraphCanvas {
   }
 
   private doubleClicked(hit: Hit | null): void {
-    // Two quick clicks on a chevron are not a third one.
+    // A double-click on a chevron is two clicks, not a toggle of its own as well.
     if (!hit || performance.now() - this.openedAt < 500) return;
     if (hit.part === "frame") this.focus(hit.key, { zoom: true });
     else this.options.on.open(hit.key);
@@ -295,7 +295,7 @@ export class GraphCanvas {
     const key = hit?.key ?? null;
     this.canvas.style.cursor = hit ? "pointer" : "grab";
     if (key === (this.hovered?.key ?? null)) return;
-    // All that leads into a large frame would be too much for a passing look.
+    // Highlighting all edges of a large frame on hover would be too much.
     this.hovered = key && this.stage?.frameOf.has(key) ? { key, near: NOTHING } : this.marked(key);
     this.options.on.hover?.(key, { x, y });
     this.request();
@@ -347,7 +347,7 @@ export class GraphCanvas {
       return;
     }
     if (this.glide) {
-      // One way for both: to the new picture and to the new place.
+      // One animation for both: to the new picture and to the new camera.
       const { before, start } = this.glide;
       this.place = to;
       this.glide = { way: new Glide(before, { stage: this.stage!, camera: to }, this.size), start, before };
@@ -379,11 +379,11 @@ export class GraphCanvas {
     if (this.isFitWanted && width) this.fitAtOnce();
     else this.keepSelected(before);
     this.minimap?.redraw(this.stage, this.size, this.theme, this.dpr);
-    // At once: a canvas that was resized is empty until it is drawn again.
+    // Synchronously: resizing clears a canvas, and it would flash until the next frame.
     this.frame(performance.now());
   }
 
-  /** What is selected stays in view where the canvas gets smaller, as when a panel opens beside it. */
+  /** Keep the selection in view when the canvas gets smaller, as when a panel opens. */
   private keepSelected(before: Size): void {
     const rect = this.selected && this.stage!.rect(this.selected.key);
     const to = this.drift?.to ?? this.place;

@@ -2,6 +2,7 @@
 
 import type { Rect } from "./types";
 
+/** Width of the smallest cells, in units. */
 const FINEST = 128;
 /** Factor between the cell widths of consecutive levels. */
 const STEP = 4;

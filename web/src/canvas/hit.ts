@@ -14,10 +14,10 @@ export interface Hit {
   readonly part: Part;
 }
 
-/** A button reaches no further than this over the border of its box. */
+/** Maximum overhang of a button over the border of its box. */
 const BUTTON = 24;
 
-/** Titles lie over boxes, boxes over frames, inner frames over outer ones. `shown` are titles by number of the frame. */
+/** Titles are above boxes, boxes above frames, inner frames above outer ones. `shown` are titles by index of the frame. */
 export function hitAt(stage: Stage, shown: readonly Title[], camera: Camera, x: number, y: number): Hit | null {
   for (const title of shown) {
     if (x < title.x - 4 || x > title.x + title.width || y < title.y || y > title.y + title.height) continue;

@@ -12,8 +12,9 @@ export interface Gestures {
   grip(isHeld: boolean): void;
 }
 
-/** Pixels a pointer may tremble during a click. */
+/** Maximum movement in pixels during a click. */
 const STEADY = 4;
+/** Pixels per line: a mouse wheel scrolls in lines in Firefox. */
 const LINE = 20;
 
 export function listen(target: HTMLElement, gestures: Gestures, wheelZooms: () => boolean): () => void {
@@ -69,7 +70,7 @@ export function listen(target: HTMLElement, gestures: Gestures, wheelZooms: () =
     event.preventDefault();
     const { x, y } = at(event);
     const unit = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE : event.deltaMode === WheelEvent.DOM_DELTA_PAGE ? target.clientHeight : 1;
-    // Trackpads say that they pinch by a wheel with Ctrl.
+    // Browsers report a trackpad pinch as a wheel event with ctrlKey.
     const isPinch = event.ctrlKey || event.metaKey;
     if (isPinch || wheelZooms()) {
       const by = Math.max(-120, Math.min(120, event.deltaY * unit));

@@ -14,7 +14,7 @@ const LEAST = 36;
 const SHARE = 5;
 const SOON_MS = 60;
 
-/** Size of the map: true to shape, but neither side so short that one cannot point at anything. */
+/** Size of the map: the aspect ratio of the picture, with a minimum for each side so that it can be clicked. */
 export function mapSize(picture: Size, screen: Size): Size {
   const [widest, highest] = [Math.min(WIDEST, screen.width / SHARE), Math.min(HIGHEST, screen.height / SHARE)];
   const scale = Math.min(widest / Math.max(picture.width, 1), highest / Math.max(picture.height, 1));

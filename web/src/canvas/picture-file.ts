@@ -24,7 +24,7 @@ export function toBlob(stage: Stage, camera: Camera, size: Size, theme: Theme, w
   canvas.width = Math.max(1, Math.round(size.width * dpr));
   canvas.height = Math.max(1, Math.round(size.height * dpr));
   const ctx = canvas.getContext("2d")!;
-  // A picture that must be smaller than wanted is drawn as from farther away, so that its text can still be read.
+  // If the size limit forces a smaller scale, paint at the level of detail of that scale, so that text stays readable.
   const view = viewOf({ ...camera, scale: camera.scale * Math.min(1, dpr) }, Math.max(1, dpr), theme, stage.isRight);
   ctx.fillStyle = theme.paper;
   ctx.fillRect(0, 0, canvas.width, canvas.height);

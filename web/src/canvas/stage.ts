@@ -36,7 +36,7 @@ export interface LineItem {
   readonly hasTip: boolean;
   readonly label: string;
   readonly isFeedback: boolean;
-  readonly isGone: boolean;
+  readonly isRemoved: boolean;
   /** How many frames are around its end. */
   readonly depth: number;
   /** The longer side of the room it takes. */
@@ -76,7 +76,7 @@ export class Stage {
     const pair = (parent: number, child: number): number => parent * picture.boxes.length + child;
     const labels = new Map<number, string>();
     for (const edge of picture.edges) if (edge.label) labels.set(pair(edge.parent, edge.child), edge.label);
-    const isGone = picture.boxes.map((box) => box.mark === "gone");
+    const isRemoved = picture.boxes.map((box) => box.mark === "removed");
     const areas: Rect[] = [];
     this.lines = placement.lines.map(({ points, parent, child, is_feedback }): LineItem => {
       const label = child === null ? "" : labels.get(pair(parent, child)) ?? "";
@@ -85,7 +85,7 @@ export class Stage {
       return {
         points, label, hasTip: child !== null, isFeedback: is_feedback, look: "plain", alpha: 1,
         length: Math.max(area.width, area.height), depth: child === null ? 0 : depth[picture.boxes[child]!.frame]!,
-        isGone: isGone[parent]! || (child !== null && isGone[child]!),
+        isRemoved: isRemoved[parent]! || (child !== null && isRemoved[child]!),
       };
     });
     this.boxOf = new Map(picture.boxes.map((box, i) => [box.key, i]));
@@ -112,6 +112,7 @@ export class Stage {
     const ranks = new Int8Array(this.lines.length).fill(-1);
     edges.forEach((edge, i) => {
       const look = decorations.edges.get(edgeKey(boxes[edge.parent]!.key, boxes[edge.child]!.key)) ?? other;
+      // A segment that several edges share has the strongest of their looks.
       for (const line of this.linesOf(i)) ranks[line] = Math.max(ranks[line]!, RANK[look]);
     });
     const looks = ["hidden", "faint", "plain", "strong"] as const;
@@ -148,6 +149,7 @@ export class Stage {
   boxesIn(frame: number): number[] {
     const { boxes, frames } = this.scene.picture;
     const isIn = frames.map((_, i) => i === frame);
+    // Frames come after the frame around them, so one pass suffices.
     frames.forEach((each, i) => { if (i && isIn[each.parent]) isIn[i] = true; });
     return boxes.flatMap((box, i) => (isIn[box.frame] ? [i] : []));
   }

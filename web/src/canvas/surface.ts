@@ -6,15 +6,16 @@ import type { Rect } from "./types";
 import { areaOf } from "./view";
 import type { View } from "./view";
 
-/** Milliseconds of drawing (the browser needs several times as long to rasterise it) after which a zoom first shows the old bitmap, scaled. */
+/** If painting takes more milliseconds than this (rasterizing takes several times as long), a zoom first shows the old bitmap, scaled. */
 const SLOW = 6;
 
 /**
- * The bitmap is a window of the whole picture, rolled up: a pixel of the picture is always at the same pixel of the
- * bitmap, modulo its size. So nothing is ever copied within it, which would cost more than all drawing.
+ * A ring buffer in two dimensions: a pixel of the picture is always at the same pixel of the bitmap, modulo its size. So
+ * nothing is ever copied within the bitmap, which would cost more than all painting.
  */
 export class Surface {
   private readonly canvas = document.createElement("canvas");
+  // An opaque canvas is composited faster, and text on it may use subpixel antialiasing.
   private readonly ctx = this.canvas.getContext("2d", { alpha: false })!;
   private drawn: View | null = null;
   private cost = 0;
@@ -31,7 +32,7 @@ export class Surface {
     this.drawn = null;
   }
 
-  /** Draw what is missing for this view. False if that was put off, because the zoom is still changing. */
+  /** Paint what is missing for this view. Returns false if that was postponed because the zoom is still changing. */
   update(view: View, stage: Stage, isZooming: boolean): boolean {
     const { drawn } = this;
     const { width, height } = this.canvas;
@@ -42,6 +43,7 @@ export class Surface {
       return true;
     }
     const change = isSame ? view.k / drawn.k : 0;
+    // Scaled by more than 2, the old bitmap is too blurred, or covers too little of the screen.
     if (isZooming && this.cost > SLOW && change < 2 && change > 0.5) return false;
     const start = performance.now();
     this.draw(view, stage, { x: 0, y: 0, width, height });
@@ -88,7 +90,7 @@ export class Surface {
   }
 }
 
-/** An area of the screen, cut where the bitmap is rolled up. */
+/** An area of the screen, split where the ring buffer wraps around. */
 export function cut(area: Rect, ox: number, oy: number, width: number, height: number): Rect[] {
   const along = (from: number, length: number, offset: number, whole: number): [number, number][] => {
     const first = Math.min(length, whole - modulo(from + offset, whole));
@@ -98,7 +100,7 @@ export function cut(area: Rect, ox: number, oy: number, width: number, height: n
     along(area.y, area.height, oy, height).map(([y, high]) => ({ x, y, width: wide, height: high })));
 }
 
-/** What is new in view after the picture was shifted: up to two strips that do not overlap. */
+/** The newly exposed area after a pan: up to two strips that do not overlap. */
 export function exposedAreas(width: number, height: number, dx: number, dy: number): Rect[] {
   if (Math.abs(dx) >= width || Math.abs(dy) >= height) return [{ x: 0, y: 0, width, height }];
   const strips: Rect[] = [];
@@ -108,5 +110,6 @@ export function exposedAreas(width: number, height: number, dx: number, dy: numb
 }
 
 function modulo(value: number, whole: number): number {
+  // % keeps the sign of the dividend.
   return ((value % whole) + whole) % whole;
 }

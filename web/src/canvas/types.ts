@@ -79,7 +79,7 @@ export interface Look {
   readonly badge?: string;
   /** Meaning of the badge, for the tooltip. */
   readonly about?: string;
-  /** Almost transparent: only there for orientation. */
+  /** Almost transparent, for orientation only. */
   readonly dim?: boolean;
   /** A thick outline in the accent color: found by a search, on a path… */
   readonly strong?: boolean;
@@ -156,7 +156,7 @@ export interface Options {
   readonly minimap?: boolean;
   /** CSS pixels at the top that the host covers: titles of frames stay below. */
   readonly top?: number;
-  /** What the host lays over the canvas, in CSS pixels from its corner: nothing is put behind it where all is to be seen. */
+  /** Overlays of the host, in CSS pixels from the corner of the canvas; fitting avoids them. */
   covered?(): readonly Rect[];
   /** What the canvas shows, for screen readers. */
   readonly label?: string;

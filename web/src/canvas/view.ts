@@ -35,7 +35,7 @@ export function areaOf(view: View, x: number, y: number, width: number, height: 
   return { x: (x + view.ox) / view.k, y: (y + view.oy) / view.k, width: width / view.k, height: height / view.k };
 }
 
-/** Calls back when pixels change their size: on another screen, or at another zoom of the browser. Gives a function that ends it. */
+/** Calls back when the device pixel ratio changes: on another screen, or at another browser zoom. Returns a function that stops. */
 export function watchRatio(changed: () => void): () => void {
   const now = matchMedia(`(resolution: ${window.devicePixelRatio || 1}dppx)`);
   let end = (): void => now.removeEventListener("change", again);

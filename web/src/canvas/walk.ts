@@ -30,7 +30,7 @@ function alongEdges(stage: Stage, key: string, here: Rect, step: "before" | "aft
   return nearest(stage, here, others) ?? stands ?? null;
 }
 
-/** Of these boxes the one that is the least away to the side, then along. */
+/** The box with the smallest distance across the flow, then along it. */
 function nearest(stage: Stage, here: Rect, boxes: readonly number[]): string | null {
   let best: { key: string; off: number } | null = null;
   for (const i of boxes) {
@@ -54,7 +54,7 @@ function besideKey(stage: Stage, key: string, here: Rect, step: "less" | "more")
     const item = stage.boxes[i]!;
     const away = along(item) * (step === "less" ? -1 : 1);
     if (away <= 0 || item.box.key === key) continue;
-    // Its own frame first: what is beside belongs together.
+    // Its own frame first: neighbors in a frame belong together.
     const off = away + (home !== undefined && item.box.frame !== home ? far : 0);
     if (!best || off < best.off) best = { key: item.box.key, off };
   }

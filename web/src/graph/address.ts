@@ -27,7 +27,7 @@ export function formatRanges(numbers: Iterable<number>): string {
   return out.join(",");
 }
 
-/** The numbers below `limit` behind such a text. */
+/** Parse such a text; numbers from `limit` on are dropped. */
 export function parseRanges(text: string, limit: number): Set<number> {
   const out = new Set<number>();
   for (const part of text.split(",")) {
@@ -39,14 +39,14 @@ export function parseRanges(text: string, limit: number): Set<number> {
 
 const firsts = new WeakMap<GraphView, State>();
 
-/** The address is written at every step, and how a view is shown at first is always the same. */
+/** Cached: the URL is written at every step, and the initial state of a view never changes. */
 function firstOf(view: GraphView): State {
   let first = firsts.get(view);
   if (!first) firsts.set(view, (first = initial(view)));
   return first;
 }
 
-/** What differs from how the view is shown at first, as text; "" if nothing does. */
+/** The differences from the initial state, as text; "" for none. */
 export function toHash(view: GraphView, state: State, camera: Camera | null = null): string {
   const first = firstOf(view);
   const params: [string, string][] = [];
@@ -68,7 +68,7 @@ export function toHash(view: GraphView, state: State, camera: Camera | null = nu
   return params.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`).join("&");
 }
 
-/** The state and the camera behind such a text; what it does not say, or what this view does not have, is as at first. */
+/** Parse such a text. Missing parts, and parts that this view does not have, keep their initial state. */
 export function fromHash(view: GraphView, hash: string): { state: State; camera: Camera | null } {
   const params = new URLSearchParams(hash.replace(/^#/, ""));
   const first = firstOf(view);

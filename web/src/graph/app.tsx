@@ -31,14 +31,14 @@ interface Props {
   readonly frame?: Frame;
 }
 
-/** Waits until it is known where the page is: that decides whether it reads the address. */
+/** Waits until the element is mounted: its place decides whether the URL is read. */
 export function App({ view, host, compact, frame }: Props) {
   const [element, setElement] = useState<HTMLElement | null>(null);
   // A new view, as when a notebook cell runs again, resets the state.
   const seen = useRef({ view, n: 0 });
   if (seen.current.view !== view) seen.current = { view, n: seen.current.n + 1 };
   const isCompact = compact ?? (element !== null && element.closest(".cutaway-notebook") !== null);
-  // JupyterLab has keys of its own, two of which delete a cell: here they are ours.
+  // JupyterLab has its own shortcuts, one of which (d, d) deletes a cell.
   return (
     <div class={`app${isCompact ? " compact" : ""}`} ref={setElement} tabIndex={-1}
       data-lm-suppress-shortcuts={isCompact ? "true" : undefined}>
@@ -48,7 +48,7 @@ export function App({ view, host, compact, frame }: Props) {
 }
 
 function AppContent({ view, host, isCompact, element, frame }: Props & { isCompact: boolean; element: HTMLElement }) {
-  // Several pictures on a page would write over each other's address.
+  // Several pictures on one page would overwrite each other's URL.
   const hasAddress = !isCompact && element.closest("[role=tabpanel]") === null;
   const address = hasAddress ? location.hash : frame?.address;
   const first = useMemo(() => (address === undefined ? { state: initial(view), camera: null } : fromHash(view, address)), [view]);

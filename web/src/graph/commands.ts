@@ -10,14 +10,14 @@ import { COLOR_MENU } from "./toolbar";
 interface Around {
   canvas(): GraphCanvas | null;
   readonly element: HTMLElement;
-  /** The box or frame that is selected, as drawn. */
+  /** The selected box or frame, as drawn. */
   readonly selected: string | null;
   turn(): void;
   help(): void;
   panel(): void;
 }
 
-/** Gives a function that runs a command, and says whether there was something to do. */
+/** Returns a function that runs a command and tells whether it did anything. */
 export function runner(page: Page, around: Around): (command: Command) => boolean {
   const { state, view, act } = page;
   return (command) => {
@@ -71,7 +71,7 @@ function openMenu(menu: HTMLSelectElement | null): boolean {
   try {
     menu.showPicker();
   } catch {
-    // Not every browser lets a script open it; it has the focus, so that arrows choose.
+    // Not every browser has showPicker; with the focus there, the arrow keys still work.
   }
   return true;
 }

@@ -18,7 +18,7 @@ export function ContextMenu({ at, more = [], onClose }: { at: MenuPlace; more?: 
   const items = [...useItems(at.key), ...more];
   const list = useRef<HTMLUListElement>(null);
   useLayoutEffect(() => {
-    // What would stand out at the right or below is moved in.
+    // Keep the menu inside the window.
     const menu = list.current!, room = menu.offsetParent;
     if (!room) return;
     menu.style.left = `${Math.max(0, Math.min(at.x, room.clientWidth - menu.offsetWidth - 6))}px`;

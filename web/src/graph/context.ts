@@ -27,7 +27,7 @@ export interface Page {
   toggle(group: number): void;
   /** Show the blocks of a run one by one, or once. */
   part(run: number, is: boolean): void;
-  /** Go to the next or the previous of the things found. */
+  /** Go to the next or previous match. */
   step(by: number): void;
   fit(): void;
 }
@@ -37,6 +37,6 @@ export const PageContext = createContext<Page | null>(null);
 /** The page around a component. */
 export function usePage(): Page {
   const page = useContext(PageContext);
-  if (!page) throw new Error("this part was used outside the page");
+  if (!page) throw new Error("usePage() was called outside a graph page");
   return page;
 }

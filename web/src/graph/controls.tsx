@@ -21,7 +21,7 @@ export interface Choice<T> {
 
 const BY: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 
-/** One of a few, all to be seen. The Tab key stops there once; arrows go on from the one that is chosen. */
+/** A segmented control: one Tab stop, arrow keys move the selection. */
 export function Segments<T extends string | boolean>(props: {
   name: string;
   value: T;
@@ -52,7 +52,7 @@ export function Segments<T extends string | boolean>(props: {
   );
 }
 
-/** One of many, behind a click. */
+/** A drop-down menu. */
 export function Menu(props: {
   class?: string;
   name: string;
@@ -80,7 +80,7 @@ export function IconButton(props: { icon: IconName; title: string; isOn?: boolea
   );
 }
 
-/** Text that leads to a box. */
+/** A link to a box. */
 export function Link({ onGo, title, children }: { onGo(): void; title?: string; children: ComponentChildren }) {
   return <button type="button" class="link" title={title} onClick={onGo}>{children}</button>;
 }

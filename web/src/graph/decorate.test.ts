@@ -8,7 +8,7 @@ import { exampleView } from "../layout/example";
 import { folded } from "../layout/fold";
 import { ancestors, adjacency } from "../lib/reachability";
 import { search, searchIndex } from "../lib/search";
-import { shown } from "../layout/box-of-node";
+import { nodeBoxes } from "../layout/box-of-node";
 import { Representatives } from "../layout/representatives";
 import type { Fold } from "../lib/wire";
 import { boxMeasure, counts, decorations, type DecorationInput, type Drawn } from "./decorate";
@@ -19,7 +19,7 @@ const NOTHING: DecorationInput = { color: null, size: null, reached: null, found
 function drawn(how: Partial<Fold> = {}, of = view): Drawn {
   const fold = { open: [0], rolled: false, apart: [0], ...how };
   const { picture, box } = folded(of, fold);
-  return { view: of, fold, picture, shown: shown(picture, box), stands: new Representatives(of, fold) };
+  return { view: of, fold, picture, nodeBoxes: nodeBoxes(picture, box), representatives: new Representatives(of, fold) };
 }
 
 const closed = drawn(); // n0, g1, g3, g5, n16

@@ -4,14 +4,14 @@ import { edgeKey, type Decorations, type EdgeLook, type Look } from "../canvas/t
 import { colorAt, css, isOnScale, position, scaleOf, type ColorScale } from "../lib/colors";
 import type { NodeMask } from "../lib/reachability";
 import type { Found } from "../lib/search";
-import { together, type Shown } from "../layout/box-of-node";
+import { aggregate, type NodeBoxes } from "../layout/box-of-node";
 import type { Representatives } from "../layout/representatives";
 import type { Fold, GraphView, Measure, Picture } from "../lib/wire";
 import { quantity } from "../lib/formatting";
 
-/** Where a path leads; seen on light and on dark ground. */
+/** Color of the end of a path, visible on light and dark backgrounds. */
 const OTHER = "#e0862c";
-/** Steps of a ramp that nobody can tell apart. */
+/** Number of color steps: more are indistinguishable. */
 const SHADES = 400;
 
 /** What is drawn now. */
@@ -19,8 +19,8 @@ export interface Drawn {
   readonly view: GraphView;
   readonly fold: Fold;
   readonly picture: Picture;
-  readonly shown: Shown;
-  readonly stands: Representatives;
+  readonly nodeBoxes: NodeBoxes;
+  readonly representatives: Representatives;
 }
 
 /** A measure for every box, and the scale that colors it. */
@@ -40,9 +40,9 @@ export interface DecorationInput {
   readonly second: string | null;
 }
 
-/** A measure on the boxes that are shown. Sums are spread over what is shown, other numbers over the whole graph. */
-export function boxMeasure({ picture, shown }: Drawn, measure: Measure, isDark: boolean): BoxMeasure {
-  const values = picture.boxes.map((_, box) => together(measure, shown.nodes[box]));
+/** A measure by box. The color range of sums covers the visible boxes, that of other measures the whole graph. */
+export function boxMeasure({ picture, nodeBoxes }: Drawn, measure: Measure, isDark: boolean): BoxMeasure {
+  const values = picture.boxes.map((_, box) => aggregate(measure, nodeBoxes.nodes[box]));
   return { measure, values, scale: scaleOf(measure, measure.total === "sum" ? values : measure.values, isDark) };
 }
 
@@ -50,7 +50,7 @@ type Draft = { -readonly [K in keyof Look]: Look[K] };
 
 /** The looks of all boxes and edges. */
 export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
-  const { picture, shown } = drawn;
+  const { picture, nodeBoxes } = drawn;
   const found = asked.found ? counts(drawn, asked.found) : null;
   const color = asked.color?.scale ? shades(asked.color.scale) : null;
   const boxes = new Map<string, Look>();
@@ -62,7 +62,7 @@ export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
     const value = asked.color?.values[number];
     if (color && asked.color?.scale && isOnScale(asked.color.scale, value)) look.strip = color(value);
     if (asked.size) addSize(look, asked.size, number);
-    if (asked.reached) addReached(look, asked.reached, shown.nodes[number]);
+    if (asked.reached) addReached(look, asked.reached, nodeBoxes.nodes[number]);
     if (found) addFound(look, found, key);
     const action = actionOf(drawn, group, stack);
     if (action) look.action = action;
@@ -82,14 +82,14 @@ export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
   return { boxes, edges: highlightedEdges(drawn, asked.reached), otherEdges: "faint" };
 }
 
-/** What the button of a block among identical ones says: show all of them, or, at the first of all, only one. */
+/** Label of the button of a block among identical ones: show all, or, at the first of all, show once. */
 function actionOf({ view: { groups, runs }, fold }: Drawn, group: number, stack: number): string {
   if (stack > 1) return `show all ${stack}`;
   const run = group > 0 ? groups.run[group] : -1;
   return run >= 0 && fold.apart.includes(run) && runs[run].groups[0] === group ? "show once" : "";
 }
 
-/** Colors of values, each made once: thousands of boxes share a few hundred. */
+/** Cache of colors: thousands of boxes share a few hundred. */
 function shades(scale: ColorScale): (value: number) => string {
   const made: string[] = [];
   return (value) => {
@@ -101,7 +101,7 @@ function shades(scale: ColorScale): (value: number) => string {
 function addSize(look: Draft, { measure, scale, values }: BoxMeasure, box: number): void {
   const value = values[box];
   if (value === null || value === undefined || !scale) return;
-  // A length is read as an amount, so what adds up is drawn in proportion.
+  // Lengths are read as amounts, so sums are drawn in proportion, even where their color scale is logarithmic.
   const share = measure.total === "sum" ? Math.abs(value) / scale.high : position(scale, value);
   look.size = Number.isFinite(share) ? Math.max(0, Math.min(1, share)) : 1;
 }
@@ -126,17 +126,17 @@ function addFound(look: Draft, found: ReadonlyMap<string, number>, key: string):
   }
 }
 
-/** How many of the things found each box or frame holds. */
-export function counts({ view, picture, shown, stands }: Drawn, found: Found): Map<string, number> {
+/** Number of matches in each box or frame. */
+export function counts({ view, picture, nodeBoxes, representatives }: Drawn, found: Found): Map<string, number> {
   const out = new Map<string, number>();
   const add = (key: string): void => void out.set(key, (out.get(key) ?? 0) + 1);
-  for (const node of found.nodes) if (shown.box[node] >= 0) add(picture.boxes[shown.box[node]].key);
+  for (const node of found.nodes) if (nodeBoxes.box[node] >= 0) add(picture.boxes[nodeBoxes.box[node]].key);
   const drawn = new Set([...picture.boxes, ...picture.frames].map(({ key }) => key));
   for (const group of found.groups) {
-    const own = `g${stands.group(group)}`;
+    const own = `g${representatives.representative(group)}`;
     if (drawn.has(own)) add(own);
     else {
-      const box = shown.box[view.groups.first[group]];
+      const box = nodeBoxes.box[view.groups.first[group]];
       if (box >= 0) add(picture.boxes[box].key);
     }
   }
@@ -144,22 +144,22 @@ export function counts({ view, picture, shown, stands }: Drawn, found: Found): M
 }
 
 /** The keys of the frames around boxes that hold something reached. */
-function highlightedFrames({ picture: { boxes, frames }, shown }: Drawn, reached: NodeMask): Set<string> {
+function highlightedFrames({ picture: { boxes, frames }, nodeBoxes }: Drawn, reached: NodeMask): Set<string> {
   const lit = new Set<string>();
   boxes.forEach(({ frame }, box) => {
-    if (!shown.nodes[box].some((node) => reached[node])) return;
+    if (!nodeBoxes.nodes[box].some((node) => reached[node])) return;
     for (let at = frame; at > 0; at = frames[at].parent) lit.add(frames[at].key);
   });
   return lit;
 }
 
 /** The edges between boxes along which something reached leads to something reached. */
-function highlightedEdges({ view, picture, shown }: Drawn, reached: NodeMask): Map<string, EdgeLook> {
+function highlightedEdges({ view, picture, nodeBoxes }: Drawn, reached: NodeMask): Map<string, EdgeLook> {
   const n = picture.boxes.length;
   const pairs = new Set<number>();
   view.edges.parent.forEach((parent, edge) => {
     const child = view.edges.child[edge];
-    if (reached[parent] && reached[child]) pairs.add(shown.box[parent] * n + shown.box[child]);
+    if (reached[parent] && reached[child]) pairs.add(nodeBoxes.box[parent] * n + nodeBoxes.box[child]);
   });
   const numbers = new Map(picture.boxes.map(({ key }, number) => [key, number]));
   const out = new Map<string, EdgeLook>();
@@ -171,7 +171,7 @@ function highlightedEdges({ view, picture, shown }: Drawn, reached: NodeMask): M
   return out;
 }
 
-/** What the pointer says of a box that is colored: the number behind the color. */
+/** Tooltip line of a colored box: the value behind the color. */
 export function describeValue(colored: BoxMeasure, box: number): string {
   const { measure, values } = colored;
   return `${measure.title} ${quantity(values[box] ?? null, measure.unit)}`;

@@ -5,23 +5,23 @@ import { differences, type Difference } from "../lib/diff-list";
 import { IconButton, Labeled } from "./controls";
 import { usePage } from "./context";
 
-const NAMES: Record<Difference, string> = { new: "+ new", gone: "− gone", changed: "~ changed", apart: "Δ values" };
+const NAMES: Record<Difference, string> = { new: "+ new", removed: "− removed", changed: "~ changed", values: "Δ values" };
 const TITLES: Record<Difference, string> = {
-  new: "Ops only in this trace", gone: "Ops only in the other trace",
-  changed: "Ops with a different shape or different arguments", apart: "Ops with different values",
+  new: "Ops only in this trace", removed: "Ops only in the other trace",
+  changed: "Ops with a different shape or different arguments", values: "Ops with different values",
 };
 
 export function Compare() {
   const { view, go } = usePage();
   const found = useMemo(() => (view.comparison ? differences(view.comparison) : null), [view]);
-  // Until a sort is chosen, one walks through all of them, in the order of the graph.
+  // Until a kind is selected, the buttons step through all differences in graph order.
   const all = useMemo(() => [...new Set(Object.values(found ?? {}).flat())].sort((a, b) => a - b), [found]);
   const [sort, setSort] = useState<Difference | null>(null);
   const [place, setPlace] = useState(-1);
   if (!found) return null;
   const nodes = sort ? found[sort] : all;
   const sorts = (Object.keys(NAMES) as Difference[]).filter((name) => found[name].length);
-  if (!sorts.length) return <Labeled name="Compared"><span class="quiet">no differences</span></Labeled>;
+  if (!sorts.length) return <Labeled name="Differences"><span class="quiet">no differences</span></Labeled>;
   const walk = (which: Difference | null, to: number): void => {
     const among = which ? found[which] : all;
     const next = (to + among.length) % among.length;
@@ -34,7 +34,7 @@ export function Compare() {
     setPlace(-1);
   };
   return (
-    <Labeled name="Compared">
+    <Labeled name="Differences">
       <div class="segments compare">
         {sorts.map((name) => (
           <button type="button" key={name} class={`mark-${name}${name === sort ? " on" : ""}`} title={TITLES[name]}

@@ -12,7 +12,7 @@ import { usePage } from "./context";
 import type { Direction } from "./state";
 import { Tooltip, type Hover } from "./tooltip";
 
-/** What is to happen with the camera when the next picture is shown. */
+/** What the camera does when the next picture is shown. */
 export interface Move {
   /** Keeps its place on the screen. */
   readonly anchor?: string;
@@ -22,11 +22,11 @@ export interface Move {
   readonly fit?: boolean;
 }
 
-/** What a page shows over the graph in the place of what is usual. */
+/** Replacements for the default overlays. */
 export interface GraphOverrides {
   readonly legend: ComponentChildren;
   tooltip(hover: Hover): ComponentChildren;
-  /** What can be done with a box or module besides what is usual. */
+  /** Additional items of the context menu. */
   items(key: string): readonly Item[];
 }
 
@@ -40,7 +40,7 @@ interface Props {
   /** Whether the inspector shows the legend already. */
   readonly hasGuide: boolean;
   readonly over?: GraphOverrides;
-  /** Taken once, by the picture that comes next. */
+  /** Read once, by the next picture. */
   takeMove(): Move;
   onReady(canvas: GraphCanvas): void;
   onSelect(key: string | null, isSecond: boolean): void;
@@ -136,10 +136,10 @@ export function GraphPane(props: Props) {
   );
 }
 
-/** The legend grows when its numbers have come. */
+/** The legend grows when its values have loaded. */
 const LEGEND = 118;
 
-/** What lies over the graph, seen from its corner. */
+/** Overlays on the graph, relative to its corner. */
 function legends(host: HTMLElement | null): { x: number; y: number; width: number; height: number }[] {
   if (!host) return [];
   const corner = host.getBoundingClientRect();
@@ -160,7 +160,7 @@ function inMiddle(canvas: GraphCanvas, host: HTMLElement | null, drawn: Drawn): 
   if (!host) return null;
   const [x, y] = [host.clientWidth / 2, host.clientHeight / 2];
   let found: string | null = null;
-  // Inner frames stand behind outer ones.
+  // Inner frames come after outer ones, so the last hit is the innermost.
   for (const { key } of drawn.picture.frames.slice(1)) {
     const box = canvas.rect(key);
     if (box && box.x <= x && x <= box.x + box.width && box.y <= y && y <= box.y + box.height) found = key;

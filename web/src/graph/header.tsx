@@ -6,7 +6,7 @@ import { Icon, Logo } from "./icons";
 import { usePage } from "./context";
 import { Search } from "./search";
 
-/** The facts that fit on one line; the inspector has the rest. */
+/** The facts that fit on one line; the inspector shows the others. */
 const BRIEF = ["ops", "values", "parameters", "FLOPs", "time", "backward passes"];
 const ONE: Readonly<Record<string, string>> = { ops: "op", "backward passes": "backward pass" };
 
@@ -47,7 +47,7 @@ export function Header({ onTheme, onHelp, onPanel, isPanelOpen }: Props) {
   );
 }
 
-/** What ended the trace early, and the way to where it did. */
+/** The error that ended the trace, with a button that goes to the failed op. */
 export function ErrorBanner() {
   const { view, go } = usePage();
   if (!view.error) return null;

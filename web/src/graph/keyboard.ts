@@ -4,7 +4,7 @@ export type Command =
   | "left" | "right" | "up" | "down" | "toggle" | "clear" | "ancestors" | "descendants" | "paths" | "zoom in" | "zoom out" | "fit"
   | "focus" | "shallower" | "deeper" | "rolled" | "color" | "search" | "next" | "previous" | "help" | "theme" | "panel" | "direction";
 
-/** How the sheet shows some keys, what they do, and the command of each. */
+/** The keys as the help sheet shows them, their description, and the command of each key. */
 type Row = readonly [shown: string, does: string, commands: Readonly<Record<string, Command>>];
 
 /** All keys, in the order of the sheet. */
@@ -28,16 +28,16 @@ export const KEYS: readonly Row[] = [
 
 const COMMANDS = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
 
-/** What a key means; null for nothing, and where somebody types or uses a shortcut of the browser. */
+/** The command of a key; null for none, while typing, and for browser shortcuts. */
 export function commandOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">, isTyping: boolean): Command | null {
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return null;
   return COMMANDS.get(event.key) ?? null;
 }
 
-/** Whether an element takes keys for itself. */
+/** Whether an element handles a key itself. */
 export function takesKeys(element: Element | null, key: string): boolean {
   if (!element) return false;
   if (/^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName)) return true;
-  // A button is pressed by these two; every other key is ours.
+  // Buttons react to these two keys only.
   return (element.tagName === "BUTTON" || element.tagName === "SUMMARY") && (key === "Enter" || key === " ");
 }

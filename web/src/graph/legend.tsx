@@ -42,17 +42,17 @@ const MEANINGS: readonly LegendEntry[] = [
   legendEntry(FUNCTION, {}, (box) => box.kind === "plain" && box.form === "function"),
   legendEntry("folded module", { form: "folded" }, (box) => box.form === "folded"),
   legendEntry("identical blocks", { form: "folded", stack: 3 }, (box) => box.stack > 1),
-  kind("made inside", "made", "function"),
+  kind("created inside", "made", "function"),
   kind("buffer", "buffer", "small"),
   kind("constant", "constant", "small"),
   kind("drawn elsewhere", "standin", "small"),
-  flag("decides a test", CONDITION),
+  flag("condition", CONDITION),
   legendEntry("failed", { kind: "failed" }, (box) => box.kind === "failed" || (box.flags & FAILED) !== 0),
   mark("new", "new"),
-  mark("gone", "gone"),
+  mark("removed", "removed"),
   mark("changed", "changed"),
   legendEntry("values differ a little", { shade: 1 }, (box) => box.shade > 0),
-  legendEntry("… very much", { shade: 4 }, (box) => box.shade > 0),
+  legendEntry("… a lot", { shade: 4 }, (box) => box.shade > 0),
 ];
 
 /** Signs of boxes, drawn as the canvas draws them. */

@@ -5,7 +5,7 @@ import { IconButton } from "./controls";
 import { Icon } from "./icons";
 import { usePage } from "./context";
 
-/** More rows are not read; the count tells how many there are. */
+/** Maximum number of listed matches; the count shows all. */
 const MOST = 60;
 export const SEARCH_FIELD = "search-field";
 
@@ -21,10 +21,10 @@ export function Search({ example = "relu, Linear, h.*.attn/softmax" }: { example
     if (by !== undefined) {
       event.preventDefault();
       step(by);
-      // The list lies over the panel that tells of what was found.
+      // The list would cover the inspector, which shows the match.
       setOpen(event.key !== "Enter" || !hits.length);
     } else if (event.key === "Escape") {
-      // What was found stays marked, for n and N; a second Esc clears it.
+      // Matches stay marked for n and N; a second Esc clears them.
       setOpen(false);
       (event.currentTarget as HTMLElement).blur();
     } else return;

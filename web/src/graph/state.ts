@@ -23,7 +23,7 @@ export interface State {
   /** Name of the measure; "" for no bars. */
   readonly size: string;
   readonly query: string;
-  /** Which of the things found was last gone to; -1 for none yet. */
+  /** Index of the current match; -1 for none yet. */
   readonly hit: number;
 }
 
@@ -63,20 +63,20 @@ export function toDepth({ groups }: GraphView, depth: number): Set<number> {
 export function boxesAtDepths(view: GraphView, rolled: boolean): number[] {
   const { depth, parent } = view.groups;
   const counts = new Array<number>(deepest(view)).fill(0);
-  const stands = new Representatives(view, { open: [], rolled, apart: [] });
+  const representatives = new Representatives(view, { open: [], rolled, apart: [] });
   const count = (from: number, end: number): void => {
     for (let at = Math.max(1, from); at < end; at++) counts[at - 1] += 1;
   };
-  // A node shows where its group is open, a group where that around it is and it is not.
+  // A node is visible if its group is open; a group is a box if its parent is open and it is not.
   for (let group = 1; group < parent.length; group++)
-    if (stands.group(group) === group) count(depth[parent[group]] + 1, depth[group] + 1);
+    if (representatives.representative(group) === group) count(depth[parent[group]] + 1, depth[group] + 1);
   view.nodes.group.forEach((group, node) => {
-    if (stands.node(node) === node) count(depth[group] + 1, counts.length + 1);
+    if (representatives.node(node) === node) count(depth[group] + 1, counts.length + 1);
   });
   return counts;
 }
 
-/** What is shown at first: as much as can be taken in at a glance. */
+/** The initial state: the deepest level with at most `MANY` boxes. */
 export function initial(view: GraphView): State {
   const counts = boxesAtDepths(view, view.is_rolled);
   const depth = Math.max(1, counts.findLastIndex((count) => count <= MANY) + 1);
@@ -110,7 +110,7 @@ export function around(view: GraphView, key: string): number[] {
   return out;
 }
 
-/** The key again, if it is of a block of a run or of something in one; else null. */
+/** The key itself, if it belongs to a block of a run; else null. */
 export function inRun(view: GraphView, key: string | null, run: number): string | null {
   if (key === null) return null;
   const groups = key.startsWith("g") ? [...around(view, key), Number(key.slice(1))] : around(view, key);
@@ -118,17 +118,17 @@ export function inRun(view: GraphView, key: string | null, run: number): string 
 }
 
 /** The same box or frame as it is drawn: in the first of identical blocks, in the first pass. */
-export function drawnAs(stands: Representatives, key: string): string {
+export function drawnAs(representatives: Representatives, key: string): string {
   const number = Number(key.slice(1));
-  if (key.startsWith("n")) return `n${stands.node(number)}`;
-  return key.startsWith("g") ? `g${stands.group(number)}` : key;
+  if (key.startsWith("n")) return `n${representatives.node(number)}`;
+  return key.startsWith("g") ? `g${representatives.representative(number)}` : key;
 }
 
-/** All groups that are drawn as these are; what is done to one is done to each of them. */
+/** All groups that share a representative with these; an action applies to all of them. */
 function identicalGroups(view: GraphView, state: State, groups: readonly number[]): number[] {
-  const stands = new Representatives(view, foldOf(state));
-  const drawn = new Set(groups.map((group) => stands.group(group)));
-  return [...view.groups.parent.keys()].filter((other) => other > 0 && drawn.has(stands.group(other)));
+  const representatives = new Representatives(view, foldOf(state));
+  const drawn = new Set(groups.map((group) => representatives.representative(group)));
+  return [...view.groups.parent.keys()].filter((other) => other > 0 && drawn.has(representatives.representative(other)));
 }
 
 function withOpen(state: State, groups: Iterable<number>, is: boolean): State {
@@ -188,7 +188,7 @@ export function reduce(view: GraphView, state: State, action: Action): State {
     case "restore":
       return action.state;
     case "clear":
-      // One thing at a time: what was begun last goes first.
+      // One at a time, the most recent first.
       if (state.isPicking) return { ...state, isPicking: false };
       if (state.highlight) return { ...state, highlight: "", second: null };
       if (state.query) return { ...state, query: "", hit: -1 };

@@ -8,13 +8,20 @@ export interface Hover {
   readonly key: string;
   readonly x: number;
   readonly y: number;
-  /** Of the place in which it stands. */
+  /** Size of the area around it. */
   readonly width: number;
   readonly height: number;
 }
 
 /** Room that a tooltip may need beside and below the pointer, in pixels. */
 const ROOM = { width: 300, height: 90 };
+
+/** Below and to the right of the pointer; on the other side where the window would cut it off. */
+export function tooltipPosition({ x, y, width, height }: Hover, room: { readonly width: number; readonly height: number }): Partial<Record<"left" | "right" | "top" | "bottom", string>> {
+  const across = x < width - room.width || x < width / 2 ? { left: `${x}px` } : { right: `${width - x}px` };
+  const along = y < height - room.height ? { top: `${y}px` } : { bottom: `${height - y}px` };
+  return { ...across, ...along };
+}
 
 /** Adds what the box itself does not show: site, values, and the boxes behind a stand-in. */
 export function Tooltip({ hover }: { hover: Hover }) {
@@ -27,11 +34,8 @@ export function Tooltip({ hover }: { hover: Hover }) {
   const node = box?.node ?? -1;
   const numbers = box ? [color, size].filter((one) => one !== null).map((one) => describeValue(one, number)) : [];
   const compared = node >= 0 ? view.comparison?.amount[node] : "";
-  const across = hover.x < hover.width - ROOM.width || hover.x < hover.width / 2
-    ? { left: `${hover.x}px` } : { right: `${hover.width - hover.x}px` };
-  const along = hover.y < hover.height - ROOM.height ? { top: `${hover.y}px` } : { bottom: `${hover.height - hover.y}px` };
   return (
-    <div class="tooltip" style={{ ...across, ...along }}>
+    <div class="tooltip" style={tooltipPosition(hover, ROOM)}>
       <b>{box ? box.lines[0] : frame!.title}</b>
       {node >= 0 && view.nodes.site[node] !== box.lines[0] && <div>{view.nodes.site[node]}</div>}
       {n > 0 && <div>stands for {n === 1 ? "the box of that name" : `${n} boxes`}</div>}

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exampleView } from "./example";
 import { folded } from "./fold";
-import { BACK, iterationLabel, withLoops } from "./back-links";
+import { FEEDBACK_SIGN, iterationLabel, withFeedbackEdges } from "./back-links";
 import { place } from "./place";
 
 const view = exampleView(2);
@@ -12,15 +12,15 @@ const open = view.groups.parent.map((_, group) => group);
 
 test("a link that leads back is drawn, once between two boxes, and arrives as one", () => {
   const last = view.nodes.row.length - 1;
-  const all = withLoops(folded(view, { open, rolled: false, apart: [0] }), [[last, 0], [last, 0]]);
-  const [edge] = all.picture.edges.filter(({ label }) => label === BACK);
+  const all = withFeedbackEdges(folded(view, { open, rolled: false, apart: [0] }), [[last, 0], [last, 0]]);
+  const [edge] = all.picture.edges.filter(({ label }) => label === FEEDBACK_SIGN);
   assert.deepEqual([edge.parent, edge.child], [all.box[last], all.box[0]]);
   const lines = place(all.picture, "right").lines.filter(({ is_feedback }) => is_feedback);
   assert.equal(lines.length, 1);
 });
 
 test("a loop within one folded module is drawn around its box", () => {
-  const own = withLoops(folded(view, { open: [0], rolled: false, apart: [0] }), [[3, 2]]);
+  const own = withFeedbackEdges(folded(view, { open: [0], rolled: false, apart: [0] }), [[3, 2]]);
   const edge = own.picture.edges.at(-1)!;
   assert.equal(edge.parent, edge.child);
   assert.ok(place(own.picture, "down").lines.some(({ is_feedback }) => is_feedback));

@@ -8,10 +8,10 @@ interface Folded {
 }
 
 /** The sign of an edge that leads back to where it came from. */
-export const BACK = "↻";
+export const FEEDBACK_SIGN = "↻";
 
 /** The picture with links that lead back, parent and child by node; each is drawn once between two boxes. */
-export function withLoops({ picture, box }: Folded, loops: readonly (readonly [number, number])[]): Folded {
+export function withFeedbackEdges({ picture, box }: Folded, loops: readonly (readonly [number, number])[]): Folded {
   const n = picture.boxes.length;
   const pairs = new Set(picture.edges.map(({ parent, child }) => parent * n + child));
   const more: Edge[] = [];
@@ -19,7 +19,7 @@ export function withLoops({ picture, box }: Folded, loops: readonly (readonly [n
     const [parent, child] = [box[from] ?? -1, box[to] ?? -1];
     if (parent < 0 || child < 0 || pairs.has(parent * n + child)) continue;
     pairs.add(parent * n + child);
-    more.push({ parent, child, label: BACK });
+    more.push({ parent, child, label: FEEDBACK_SIGN });
   }
   const isWorded = picture.edges.some(({ label }) => label !== iterationLabel(label));
   if (!more.length && !isWorded) return { picture, box };

@@ -5,14 +5,14 @@ import { test } from "node:test";
 
 import { exampleView } from "./example";
 import { folded } from "./fold";
-import { nodesOf, shown, together } from "./box-of-node";
+import { nodesOf, nodeBoxes, aggregate } from "./box-of-node";
 import type { Fold } from "../lib/wire";
 
 const view = exampleView(3); // nodes: 0 input; 1–5, 6–10, 11–15 blocks; 16 head. Groups: 1 h.0, 2 h.0.attn, 3 h.1 …
 
 function drawn(how: Partial<Fold>, of = view) {
   const { picture, box } = folded(of, { open: [0], rolled: false, apart: [], ...how });
-  const found = shown(picture, box);
+  const found = nodeBoxes(picture, box);
   const nodes = (key: string): readonly number[] => nodesOf(of, picture, found, key);
   return { picture, found, nodes, keys: picture.boxes.map(({ key }) => key) };
 }
@@ -64,8 +64,8 @@ test("a frame means all that is in it", () => {
 
 test("sums add up, other measures show the one farthest from zero", () => {
   const measure = { ...view.measures[0], values: [1, null, -5, 2] };
-  assert.equal(together(measure, [0, 1, 2, 3]), -2);
-  assert.equal(together({ ...measure, total: "max" }, [0, 1, 2, 3]), -5);
-  assert.equal(together(measure, [1]), null);
-  assert.ok(Number.isNaN(together({ ...measure, total: "max", values: [1, NaN, 3] }, [0, 1])));
+  assert.equal(aggregate(measure, [0, 1, 2, 3]), -2);
+  assert.equal(aggregate({ ...measure, total: "max" }, [0, 1, 2, 3]), -5);
+  assert.equal(aggregate(measure, [1]), null);
+  assert.ok(Number.isNaN(aggregate({ ...measure, total: "max", values: [1, NaN, 3] }, [0, 1])));
 });

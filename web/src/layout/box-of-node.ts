@@ -3,7 +3,7 @@
 import type { GraphView, Measure, Picture } from "../lib/wire";
 
 /** The nodes and the boxes that stand for them. */
-export interface Shown {
+export interface NodeBoxes {
   /** Node → its box; -1 where it is not drawn. */
   readonly box: Int32Array;
   /** Box → its nodes, in the order of the graph; a stand-in has those of what it stands for. */
@@ -11,7 +11,7 @@ export interface Shown {
 }
 
 /** The nodes of every box, where the box of every node is known. */
-export function shown(picture: Picture, box: Int32Array): Shown {
+export function nodeBoxes(picture: Picture, box: Int32Array): NodeBoxes {
   const nodes: number[][] = picture.boxes.map(() => []);
   for (let node = 0; node < box.length; node++) if (box[node] >= 0) nodes[box[node]].push(node);
   const numbers = new Map(picture.boxes.map(({ key }, number) => [key, number]));
@@ -22,7 +22,7 @@ export function shown(picture: Picture, box: Int32Array): Shown {
 }
 
 /** The value of a measure for several nodes together; null where none of them has one. */
-export function together(measure: Measure, nodes: Iterable<number>): number | null {
+export function aggregate(measure: Measure, nodes: Iterable<number>): number | null {
   let found: number | null = null;
   for (const node of nodes) {
     const value = measure.values[node];
@@ -35,9 +35,9 @@ export function together(measure: Measure, nodes: Iterable<number>): number | nu
 }
 
 /** The nodes that a key of a box, a frame or a stand-in means. */
-export function nodesOf(view: GraphView, picture: Picture, shown: Shown, key: string): readonly number[] {
+export function nodesOf(view: GraphView, picture: Picture, nodeBoxes: NodeBoxes, key: string): readonly number[] {
   const box = picture.boxes.findIndex((candidate) => candidate.key === key);
-  if (box >= 0) return shown.nodes[box];
+  if (box >= 0) return nodeBoxes.nodes[box];
   const number = Number(key.slice(1));
   if (key.startsWith("n")) return [number];
   if (!key.startsWith("g")) return [];

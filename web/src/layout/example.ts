@@ -85,7 +85,7 @@ export function exampleView(n: number): GraphView {
       call: groups.label.map((_, i) => i),
     },
     runs: n > 1 ? [run] : [],
-    edges: { parent, child, argument: parent.map(() => ""), begins: [] },
+    edges: { parent, child, argument: parent.map(() => ""), branch_starts: [] },
     measures: [
       {
         name: "seconds", title: "Time", unit: "s", total: "sum", scale: "log",

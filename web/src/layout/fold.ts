@@ -1,32 +1,34 @@
-// Folding: which groups are open, which loops and repeated blocks are drawn once.
-// The same rules as in Python, `layout/fold.py`; a test there holds the two together.
+// Folds a graph view into a picture: open groups, rolled-up loops and repeated blocks.
+// The same rules as in Python, `layout/fold.py`; `tests/layout` compares the two.
 
+import { passesLabel } from "./pass-labels";
 import { Representatives } from "./representatives";
+import { append } from "../lib/collections";
 import { OUTPUT, type Box, type Edge, type Fold, type Frame, type GraphView, type Mark, type Picture } from "../lib/wire";
 
-/** A tensor with more users than this is drawn again, small, beside each of them. */
-const MANY = 8;
-/** Where more tensors than this arrive, labels would only hide each other. */
-const LABELED = 12;
-const MOST = 44, MOST_SPANS = 3;
+/** A tensor with more users than this gets a small stand-in box beside each of them. */
+const MAX_USERS = 8;
+/** An op with more inputs than this gets no edge labels: they would overlap. */
+const MAX_LABELED = 12;
+const MAX_CHARACTERS = 44;
 const IF = "IF";
-const MARKS = ["new", "gone", "changed"] as const;
-const SIGNS: Record<Mark, string> = { "": "", new: "+", gone: "−", changed: "~" };
+const MARKS = ["new", "removed", "changed"] as const;
+const SIGNS: Record<Mark, string> = { "": "", new: "+", removed: "−", changed: "~" };
 const SOURCES = new Set(["input", "buffer", "constant"]);
 
-/** A box until it is made: a node by its number, behind them the groups, behind them the stand-ins. */
+/** What a box shows: a node by its index, then the groups, then the stand-ins. */
 type Key = number;
 
-/** All that goes from one box to another. */
+/** All edges from one box to another. */
 interface Wire {
   upper: Key;
   lower: Key;
-  /** The first node that takes something: labels tell of its arguments. */
+  /** The first node that reads something; the label shows its arguments. */
   child: number;
-  /** What that node takes, and as which argument. */
-  taken: [number, string][];
-  ways: [number, number][];
-  begins: boolean;
+  /** (parent, argument) of each tensor that this node reads. */
+  args: [number, string][];
+  edges: [number, number][];
+  startsBranch: boolean;
 }
 
 /** The picture of a graph. */
@@ -34,25 +36,25 @@ export function fold(view: GraphView, how: Fold): Picture {
   return folded(view, how).picture;
 }
 
-/** The picture of a graph, and for every node the number of the box that stands for it. */
+/** The picture of a graph, and for every node the index of the box that represents it. */
 export function folded(view: GraphView, how: Fold): { picture: Picture; box: Int32Array } {
-  const draft = new Draft(view, how);
-  draft.findWires();
-  draft.partFromCrowds();
-  draft.putInOrder();
-  return draft.picture();
+  const builder = new PictureBuilder(view, how);
+  builder.findWires();
+  builder.addStandins();
+  builder.orderBoxes();
+  return builder.picture();
 }
 
-class Draft {
-  readonly standing: Representatives;
+class PictureBuilder {
+  readonly representatives: Representatives;
   readonly keys: Int32Array;
   readonly nArriving: Int32Array;
   wires = new Map<number, Wire>();
-  /** By number: what a stand-in stands for, and who uses it. */
+  /** Stand-in → the boxes it stands for, and the box that uses it. */
   readonly standins: { uppers: Key[]; lower: Key }[] = [];
   users = new Map<Key, number>();
   readonly outputs = new Map<Key, string[]>();
-  /** Box → the nodes that it stands for. */
+  /** Box → the nodes that it shows. */
   readonly members = new Map<Key, number[]>();
   order: Key[] = [];
   readonly #n: number;
@@ -64,16 +66,17 @@ class Draft {
     readonly how: Fold,
   ) {
     const { nodes, groups, edges } = view;
+    // Boxes and pairs of boxes are numbers, because tuples would be distinct as map keys.
     this.#n = nodes.row.length;
     this.#end = this.#n + groups.parent.length;
     this.#span = this.#end + edges.parent.length + 1;
-    this.standing = new Representatives(view, how);
+    this.representatives = new Representatives(view, how);
     this.nArriving = new Int32Array(this.#n);
     this.keys = new Int32Array(this.#n);
     for (let node = 0; node < this.#n; node++) {
-      const group = this.standing.foldedOf(node);
-      // All results of one call of a function are one box, that of the first.
-      this.keys[node] = group >= 0 ? this.#n + group : nodes.event[this.standing.node(node)];
+      const group = this.representatives.foldedOf(node);
+      // All results of one function call share the box of the first.
+      this.keys[node] = group >= 0 ? this.#n + group : nodes.event[this.representatives.node(node)];
     }
   }
 
@@ -87,43 +90,43 @@ class Draft {
 
   findWires(): void {
     const { edges, nodes } = this.view;
-    const begins = new Set(edges.begins);
+    const branchStarts = new Set(edges.branch_starts);
     for (let edge = 0; edge < edges.parent.length; edge++) {
       const parent = edges.parent[edge], child = edges.child[edge];
       this.nArriving[child]++;
       const upper = this.keys[parent], lower = this.keys[child];
-      if (this.standing.isChain(parent, child)) continue;
-      if (upper === lower && (!this.how.rolled || this.standing.areInOne(parent, child))) continue;
-      if (upper === lower && nodes.kind[parent] === "parametric" && nodes.form[parent] === "small") continue; // a parameter is the same in all passes
+      if (this.representatives.joinsBlocks(parent, child)) continue;
+      if (upper === lower && (!this.how.rolled || this.representatives.isHidden(parent, child))) continue;
+      if (upper === lower && nodes.kind[parent] === "parametric" && nodes.form[parent] === "small") continue; // a parameter is the same in all passes: no feedback edge
       const at = upper * this.#span + lower;
       let wire = this.wires.get(at);
-      if (!wire) this.wires.set(at, (wire = { upper, lower, child, taken: [], ways: [], begins: false }));
-      wire.ways.push([parent, child]);
-      wire.begins ||= begins.has(edge);
-      if (child === wire.child) wire.taken.push([parent, edges.argument[edge]]);
+      if (!wire) this.wires.set(at, (wire = { upper, lower, child, args: [], edges: [], startsBranch: false }));
+      wire.edges.push([parent, child]);
+      wire.startsBranch ||= branchStarts.has(edge);
+      if (child === wire.child) wire.args.push([parent, edges.argument[edge]]);
     }
-    for (let node = 0; node < this.#n; node++) pushed(this.members, this.keys[node], node);
+    for (let node = 0; node < this.#n; node++) append(this.members, this.keys[node], node);
     for (const [path, node] of nodes.outputs) {
-      const [number, nPasses] = this.turn(node);
+      const [number, nPasses] = this.passOf(node);
       const named = path ? `${path}, pass ${number}` : `of pass ${number}`;
-      pushed(this.outputs, this.keys[node], nPasses > 1 ? named : path);
+      append(this.outputs, this.keys[node], nPasses > 1 ? named : path);
     }
   }
 
-  turn(node: number): [number, number] {
-    return this.how.rolled ? this.standing.turn(node) : [1, 1];
+  passOf(node: number): [number, number] {
+    return this.how.rolled ? this.representatives.passOf(node) : [1, 1];
   }
 
-  /** Give every user of a tensor that very many use a stand-in of its own. */
-  partFromCrowds(): void {
-    const crowds = new Map<Key, number>();
-    for (const { upper } of this.wires.values()) crowds.set(upper, (crowds.get(upper) ?? 0) + 1);
-    for (const [upper, n] of crowds) if (n > MANY) this.users.set(upper, n);
+  /** Replace edges from a tensor with more than `MAX_USERS` users by one stand-in for each user. */
+  addStandins(): void {
+    const nUsers = new Map<Key, number>();
+    for (const { upper } of this.wires.values()) nUsers.set(upper, (nUsers.get(upper) ?? 0) + 1);
+    for (const [upper, n] of nUsers) if (n > MAX_USERS) this.users.set(upper, n);
     if (!this.users.size) return;
-    const parted = new Map<Key, Key[]>();
-    for (const { upper, lower } of this.wires.values()) if (this.users.has(upper)) pushed(parted, lower, upper);
-    for (const [lower, uppers] of parted) {
-      for (const group of uppers.length > MANY ? [uppers] : uppers.map((upper) => [upper])) {
+    const uppersByLower = new Map<Key, Key[]>();
+    for (const { upper, lower } of this.wires.values()) if (this.users.has(upper)) append(uppersByLower, lower, upper);
+    for (const [lower, uppers] of uppersByLower) {
+      for (const group of uppers.length > MAX_USERS ? [uppers] : uppers.map((upper) => [upper])) {
         const standin = this.#end + this.standins.length;
         this.standins.push({ uppers: group, lower });
         const parts = group.map((upper) => this.wires.get(upper * this.#span + lower)!);
@@ -131,18 +134,18 @@ class Draft {
         const child = parts[0].child;
         this.wires.set(standin * this.#span + lower, {
           upper: standin, lower, child,
-          taken: parts.flatMap((part) => (part.child === child ? part.taken : [])),
-          ways: parts.flatMap((part) => part.ways),
-          begins: parts.some((part) => part.begins),
+          args: parts.flatMap((part) => (part.child === child ? part.args : [])),
+          edges: parts.flatMap((part) => part.edges),
+          startsBranch: parts.some((part) => part.startsBranch),
         });
       }
     }
   }
 
-  /** As the nodes stand; stand-ins before their user. */
-  putInOrder(): void {
+  /** Order boxes like their nodes, with stand-ins before their users. */
+  orderBoxes(): void {
     const before = new Map<Key, Key[]>();
-    this.standins.forEach(({ lower }, number) => pushed(before, lower, this.#end + number));
+    this.standins.forEach(({ lower }, number) => append(before, lower, this.#end + number));
     for (const key of this.members.keys()) this.order.push(...(before.get(key) ?? []), key);
   }
 
@@ -170,7 +173,7 @@ class Draft {
     return { picture: { title: view.title, subtitle: view.subtitle, boxes, frames, edges, faint: [] }, box };
   }
 
-  /** The group in which a box is drawn. */
+  /** The group that contains a box. */
   home(key: Key): number {
     if (this.isStandin(key)) return this.home(this.standins[key - this.#end].lower);
     if (this.isGroup(key)) return Math.max(this.view.groups.parent[key - this.#n], 0);
@@ -179,15 +182,15 @@ class Draft {
 
   frame(group: number, parent: number): Frame {
     const { groups } = this.view;
-    const mark = this.whole(group);
+    const mark = this.commonMark(group);
     const name = this.groupName(group);
     const named = groups.label[group].startsWith(".") ? name : `${name} (${groups.class_name[group]})`;
     const title = `${SIGNS[mark]} ${named}`.trim();
-    return { key: `g${group}`, title, parent, group, stack: this.standing.stack(group), flags: groups.flags[group], mark };
+    return { key: `g${group}`, title, parent, group, stack: this.representatives.stack(group), flags: groups.flags[group], mark };
   }
 
-  /** Whether all ops of a group are new, or all are gone. */
-  whole(group: number): Mark {
+  /** The mark of a group whose ops are all new or all removed; else "". */
+  commonMark(group: number): Mark {
     const { comparison, groups, nodes } = this.view;
     const marks = new Set<Mark>();
     for (let node = groups.first[group]; comparison && node < groups.end[group]; node++)
@@ -197,22 +200,22 @@ class Draft {
   }
 
   edgeLabel(wire: Wire): string {
-    const begins = wire.begins && !this.isGroup(wire.lower) ? IF : "";
+    const startsBranch = wire.startsBranch && !this.isGroup(wire.lower) ? IF : "";
     const passes = this.how.rolled ? this.passesLabel(wire) : "";
-    return [begins, this.argumentLabel(wire), passes].filter(Boolean).join(" ");
+    return [startsBranch, this.argumentLabel(wire), passes].filter(Boolean).join(" ");
   }
 
-  argumentLabel({ lower, child, taken }: Wire): string {
+  argumentLabel({ lower, child, args }: Wire): string {
     const arriving = this.nArriving[child];
-    if (this.isGroup(lower) || arriving < 2 || arriving > LABELED) return "";
-    const isRepeated = new Set(taken.map(([parent]) => parent)).size < taken.length;
-    const names = taken.map(([, name]) => name).filter(Boolean);
+    if (this.isGroup(lower) || arriving < 2 || arriving > MAX_LABELED) return "";
+    const isRepeated = new Set(args.map(([parent]) => parent)).size < args.length;
+    const names = args.map(([, name]) => name).filter(Boolean);
     const shown = names.length < 4 ? names.join(",") : `${names[0]}…${names[names.length - 1]}`;
-    return `${short(shown, 14)} ${isRepeated ? `×${taken.length}` : ""}`.trim();
+    return `${short(shown, 14)} ${isRepeated ? `×${args.length}` : ""}`.trim();
   }
 
-  passesLabel({ upper, ways }: Wire): string {
-    const out = ways.map(([parent]) => this.turn(parent)), into = ways.map(([, child]) => this.turn(child));
+  passesLabel({ upper, edges }: Wire): string {
+    const out = edges.map(([parent]) => this.passOf(parent)), into = edges.map(([, child]) => this.passOf(child));
     const nOut = this.isStandin(upper) ? 0 : out[0][1];
     const numbers = (turns: [number, number][]): Set<number> => new Set(turns.map(([number]) => number));
     return passesLabel(numbers(out), nOut, numbers(into), into[0][1]);
@@ -233,12 +236,12 @@ class Draft {
     return {
       key: `n${key}`, lines: [this.name(key), ...lines, ...notes], kind: nodes.kind[key], form: nodes.form[key], frame,
       node: key, group: -1, flags: flags | nodes.flags[key], stack: 1, stands_for: [],
-      ...this.compared(this.members.get(key)!),
+      ...this.difference(this.members.get(key)!),
     };
   }
 
-  /** How a box that is no group differs. */
-  compared(nodes: number[]): { mark: Mark; shade: number } {
+  /** The mark and shade of a box that is not a group. */
+  difference(nodes: number[]): { mark: Mark; shade: number } {
     const { comparison } = this.view;
     if (!comparison) return { mark: "", shade: 0 };
     const marks = new Set(nodes.map((node) => comparison.mark[node]));
@@ -248,7 +251,7 @@ class Draft {
 
   standinBox(key: Key, frame: number): Box {
     const { uppers, lower } = this.standins[key - this.#end];
-    const results = new Set(this.wires.get(key * this.#span + lower)!.ways.map(([parent]) => this.standing.node(parent)));
+    const results = new Set(this.wires.get(key * this.#span + lower)!.edges.map(([parent]) => this.representatives.node(parent)));
     const name = this.name(results.size === 1 && !this.isGroup(uppers[0]) ? [...results][0] : uppers[0]);
     const many = `${uppers.length} tensors, ${name} to ${this.name(uppers[uppers.length - 1])}`;
     const standsFor = uppers.map((upper) => this.keyText(upper));
@@ -264,12 +267,12 @@ class Draft {
 
   foldedBox(group: number, frame: number, notes: string[], flags: number): Box {
     const { groups, title, noun } = this.view;
-    const stack = this.standing.stack(group);
+    const stack = this.representatives.stack(group);
     const each = stack > 1 ? " each" : "";
     const name = this.groupName(group) || title;
-    const { mark, shade, differs } = this.comparedInside(this.#n + group);
+    const { mark, shade, differs } = this.groupDifference(this.#n + group);
     const lines = [
-      mark ? `${SIGNS[mark]} ${name}` : name, groups.class_name[group], `${counted(groups.n_ops[group])} ${noun}${each}`,
+      mark ? `${SIGNS[mark]} ${name}` : name, groups.class_name[group], `${formatCount(groups.n_ops[group])} ${noun}${each}`,
       groups.size[group], groups.parameters[group] && groups.parameters[group] + each, ...notes, ...differs,
     ].filter((line, i) => line && !(i === 1 && line === name));
     return {
@@ -278,26 +281,26 @@ class Draft {
     };
   }
 
-  /** How a folded group differs: its mark, its shade, and both in words. */
-  comparedInside(key: Key): { mark: Mark; shade: number; differs: string[] } {
+  /** The mark and shade of a folded group, and lines that describe its differences. */
+  groupDifference(key: Key): { mark: Mark; shade: number; differs: string[] } {
     const { comparison, nodes, noun } = this.view;
     if (!comparison) return { mark: "", shade: 0, differs: [] };
     const inside = this.members.get(key)!.filter((node) => !SOURCES.has(nodes.kind[node]));
     const counts = MARKS.map((how) => [inside.filter((node) => comparison.mark[node] === how).length, how] as const);
     let mark: Mark = counts.some(([n]) => n) ? "changed" : "";
-    let differs = [counts.filter(([n]) => n).map(([n, how]) => `${counted(n)} ${how}`).join(", ")];
+    let differs = [counts.filter(([n]) => n).map(([n, how]) => `${formatCount(n)} ${how}`).join(", ")];
     for (const [n, how] of counts)
       if (how !== "changed" && n && n === inside.length) [mark, differs] = [how, []];
     const apart = inside.filter((node) => comparison.shade[node]);
     if (!apart.length) return { mark, shade: 0, differs };
     const worst = apart.reduce((a, b) => (comparison.order[b] > comparison.order[a] ? b : a));
-    differs.push(`Δ in ${counted(apart.length)} ${noun}, at most ${comparison.amount[worst]}`);
+    differs.push(`Δ in ${formatCount(apart.length)} ${noun}, at most ${comparison.amount[worst]}`);
     return { mark, shade: Math.max(...apart.map((node) => comparison.shade[node])), differs };
   }
 
   /**
-   * Address and pass; of repeated blocks from where to where; rolled up, how often it ran. The whole model has no address
-   * but a dot: it goes by its class.
+   * Address and pass of a group; the range of repeated blocks; if rolled up, the number of calls. The address of the root
+   * is a dot, so the root is named by its class.
    */
   groupName(group: number): string {
     const name = this.address(group);
@@ -306,53 +309,28 @@ class Draft {
 
   address(group: number): string {
     const { groups, runs } = this.view;
-    const stack = this.standing.stack(group);
+    const stack = this.representatives.stack(group);
     if (stack > 1) return `${runs[groups.run[group]].label} ×${stack}`;
     if (!this.how.rolled) return groups.label[group];
-    const n = this.standing.nCalls(group), name = groups.rolled_label[group];
+    const n = this.representatives.nCalls(group), name = groups.rolled_label[group];
     return n > 1 ? `${name} (×${n})` : groups.pass_[group] > 1 ? groups.label[group] : name;
   }
 
   name(key: Key): string {
     if (this.isGroup(key)) return this.groupName(key - this.#n);
-    const n = this.standing.nPasses(key), label = this.view.nodes.label[key];
+    const n = this.representatives.nPasses(key), label = this.view.nodes.label[key];
     return n > 1 ? `${label} (×${n})` : label;
   }
 }
 
-function pushed<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
-  const list = lists.get(key);
-  if (list) list.push(value);
-  else lists.set(key, [value]);
-}
-
-function counted(n: number): string {
+function formatCount(n: number): string {
   return n.toLocaleString("en-US");
 }
 
-/** The two ends of a text that is too long; in an address both tell something. */
-export function short(text: string, most = MOST): string {
+/** Cut a long text in the middle: both ends of an address matter. */
+export function short(text: string, most = MAX_CHARACTERS): string {
   const letters = [...text];
   if (letters.length <= most) return text;
   const half = Math.floor(most / 2);
   return `${letters.slice(0, half).join("")}…${letters.slice(letters.length - most + half + 1).join("")}`;
-}
-
-/** Numbers in few words: 1–3, 7. */
-export function spans(numbers: Set<number>): string {
-  const found: number[][] = [];
-  for (const number of [...numbers].sort((a, b) => a - b)) {
-    const last = found[found.length - 1];
-    if (last && last[last.length - 1] === number - 1) last[1] = number;
-    else found.push([number]);
-  }
-  const words = found.map((span) => span.join("–"));
-  return words.length <= MOST_SPANS ? words.join(", ") : `${words[0]}, ${words[1]} … ${words[words.length - 1]}`;
-}
-
-/** In which passes of the upper and of the lower box an edge is there, as far as it is not in all of them. */
-export function passesLabel(out: Set<number>, nOut: number, into: Set<number>, nIn: number): string {
-  const words = out.size < nOut ? [`Out ${spans(out)}`] : [];
-  if (into.size < nIn) words.push(`In ${spans(into)}`);
-  return words.join(" ");
 }

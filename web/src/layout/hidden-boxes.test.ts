@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exampleView } from "./example";
 import { folded } from "./fold";
-import { without } from "./hidden-boxes";
+import { withoutHidden } from "./hidden-boxes";
 import { place } from "./place";
 
 const view = exampleView(1);
@@ -16,13 +16,13 @@ const pairs = ({ picture: { boxes, edges } }: ReturnType<typeof folded>): string
 
 test("nothing hidden is nothing changed", () => {
   const given = whole();
-  assert.equal(without(given, new Set()).picture, given.picture);
-  assert.equal(without(given, new Set([999])).picture, given.picture);
+  assert.equal(withoutHidden(given, new Set()).picture, given.picture);
+  assert.equal(withoutHidden(given, new Set([999])).picture, given.picture);
 });
 
 test("what led through a hidden box leads on", () => {
   // Node 2 is the softmax between the linear op (1) and the product (3).
-  const less = without(whole(), new Set([2]));
+  const less = withoutHidden(whole(), new Set([2]));
   assert.ok(!keys(less).includes("n2"));
   assert.ok(pairs(less).includes("n1>n3"));
   assert.equal(less.box[2], -1);
@@ -30,7 +30,7 @@ test("what led through a hidden box leads on", () => {
 });
 
 test("a module of which nothing is left goes with its frame, and the rest can be placed", () => {
-  const less = without(whole(), new Set([1, 2, 3]));
+  const less = withoutHidden(whole(), new Set([1, 2, 3]));
   assert.ok(less.picture.frames.every(({ title }) => !title.includes("attn")));
   assert.ok(pairs(less).includes("n0>n4"));
   const placed = place(less.picture, "right");
@@ -40,6 +40,6 @@ test("a module of which nothing is left goes with its frame, and the rest can be
 
 test("a folded module is hidden only if all in it is", () => {
   const closed = folded(view, { open: [0], rolled: false, apart: [] });
-  assert.equal(without(closed, new Set([1])).picture, closed.picture);
-  assert.ok(!keys(without(closed, new Set([1, 2, 3, 4, 5]))).includes("g1"));
+  assert.equal(withoutHidden(closed, new Set([1])).picture, closed.picture);
+  assert.ok(!keys(withoutHidden(closed, new Set([1, 2, 3, 4, 5]))).includes("g1"));
 });

@@ -1,56 +1,56 @@
-// Assigns each node of a level to a layer and orders the layers, from edges alone.
-// The same steps as in Python, `layout/layers.py`; a test there holds the two together.
+// Assigns members of a level to layers, and orders each layer to reduce crossings.
+// The same steps as in Python, `layout/layers.py`; `tests/layout` compares the two.
 
 /** The upper end of a link from outside the level. The lower end of a link to the outside is the number of members. */
 export const OUTSIDE = -1;
-/** Layers a link may pass between members; a longer one takes a lane at the side. */
-const LONGEST = 16;
-/** Where more links than this end at one member, all but those from next door share one lane. */
+/** The most layers that a link passes between members; longer links take a lane at the side. */
+const MAX_SPAN = 16;
+/** If more links than this end at one member, all but those from the adjacent layer share one lane. */
 export const CROWD = 12;
 /** Passes over the layers to find the order. */
 const SWEEPS = 13;
 
-/** Members 0… in layers, and behind them, in number, the waypoints where longer links pass a layer. */
+/** Members 0 to n - 1 in layers, then the waypoints where longer links pass a layer. */
 export interface Arrangement {
-  /** How many are members. */
+  /** Number of members. */
   readonly n: number;
-  /** Of each member and waypoint. */
+  /** Layer of each member and waypoint. */
   readonly layer: readonly number[];
   /** Members and waypoints of each layer, in order. */
   readonly layers: readonly (readonly number[])[];
-  /** `at(upper member or OUTSIDE, layer)` → the place at which everything from there passes. */
+  /** `pairKey` of (upper member or OUTSIDE, layer) → the waypoint that all links from there pass. */
   readonly waypoints: ReadonlyMap<number, number>;
-  /** Links that take a lane at the side, as `at(upper, lower)`. */
+  /** Links that take a lane at the side, as `pairKey` of (upper, lower). */
   readonly long: ReadonlySet<number>;
   /** How many layers depend on each member. */
   readonly tail: Int32Array;
-  /** Whether a member comes from sources alone, for one user that gets more from elsewhere. */
+  /** Whether a member depends only on sources, and has one user that also reads something else. */
   readonly isLoose: Uint8Array;
 }
 
-/** What a level is arranged from: links as `upper * n + lower` in rising order, and who reads or feeds the outside. */
-export interface Links {
+/** The links of a level as `upper * n + lower`, ascending, and which members read from or feed the outside. */
+export interface LevelLinks {
   readonly n: number;
   readonly links: readonly number[];
   readonly reads: Uint8Array;
   readonly feeds: Uint8Array;
 }
 
-/** One number for two: of an upper member and a layer or a lower member. */
-export function at(arranged: { readonly n: number }, upper: number, other: number): number {
+/** One map key for an upper member and a layer or lower member. */
+export function pairKey(arranged: { readonly n: number }, upper: number, other: number): number {
   return (upper + 1) * (arranged.n + 2) + other;
 }
 
-/** Arrange members, given parents first. */
-export function arrange(from: Links): Arrangement {
-  const draft = new Draft(from);
-  draft.assignLayers();
-  draft.cutLinks();
-  const { n, layer, waypoints, long, tail, isLoose } = draft;
-  return { n, layer, layers: ordered(draft.layers, draft.above, draft.below), waypoints, long, tail, isLoose };
+/** Arrange members, which must be given parents first. */
+export function arrange(from: LevelLinks): Arrangement {
+  const arranger = new Arranger(from);
+  arranger.assignLayers();
+  arranger.cutLinks();
+  const { n, layer, waypoints, long, tail, isLoose } = arranger;
+  return { n, layer, layers: order(arranger.layers, arranger.above, arranger.below), waypoints, long, tail, isLoose };
 }
 
-class Draft {
+class Arranger {
   readonly n: number;
   readonly ups: number[][] = [];
   readonly downs: number[][] = [];
@@ -63,7 +63,7 @@ class Draft {
   readonly tail: Int32Array;
   readonly isLoose: Uint8Array;
 
-  constructor(private readonly from: Links) {
+  constructor(private readonly from: LevelLinks) {
     const n = (this.n = from.n);
     for (let i = 0; i < n; i++) {
       this.ups.push([]);
@@ -74,7 +74,7 @@ class Draft {
     }
     for (const link of from.links) {
       const upper = Math.floor(link / n), lower = link % n;
-      if (upper >= lower) throw new Error("members are arranged parents first, and those of a group next to each other");
+      if (upper >= lower) throw new Error("members must be given parents first, with those of a group next to each other");
       this.downs[upper].push(lower);
       this.ups[lower].push(upper);
     }
@@ -82,17 +82,18 @@ class Draft {
     this.isLoose = new Uint8Array(n);
   }
 
-  /** Longest path from the top; then what has more links out than in sinks towards its users. */
+  /** Longest path from the top; then members with more links out than in sink towards their users. */
   assignLayers(): void {
     const { n, ups, downs, layer, tail, isLoose } = this;
     const { reads, feeds } = this.from;
     const nUps = new Int32Array(n);
     for (let i = 0; i < n; i++) nUps[i] = ups[i].length + reads[i];
-    const nHeld = nUps.slice();
+    const nFixed = nUps.slice();
+    // Members are given parents first, so one pass finds the longest paths.
     for (let i = 0; i < n; i++) {
       for (const lower of downs[i]) layer[lower] = Math.max(layer[lower], layer[i] + 1);
-      if (!nHeld[i] && downs[i].length === 1 && !feeds[i]) {
-        nHeld[downs[i][0]] -= 1;
+      if (!nFixed[i] && downs[i].length === 1 && !feeds[i]) {
+        nFixed[downs[i][0]] -= 1;
         isLoose[i] = nUps[downs[i][0]] > 1 ? 1 : 0;
       }
     }
@@ -104,11 +105,11 @@ class Draft {
         least = Math.min(least, layer[lower]);
       }
       tail[i] = most + 1;
-      if (nHeld[i] < downs[i].length && !feeds[i]) layer[i] = least - 1;
+      if (nFixed[i] < downs[i].length && !feeds[i]) layer[i] = least - 1;
     }
   }
 
-  /** Cut links into pieces of one layer, at waypoints that all links from one member share. */
+  /** Cut links into segments of one layer, at waypoints that all links from one member share. */
   cutLinks(): void {
     const { n, ups, layer, layers } = this;
     const { reads, feeds } = this.from;
@@ -126,13 +127,13 @@ class Draft {
 
   private cut(upper: number, lower: number, last: number, nArriving: number): void {
     const first = upper !== OUTSIDE ? this.layer[upper] + 1 : 0;
-    if (last - first >= LONGEST || (last > first && nArriving > CROWD)) {
-      this.long.add(at(this, upper, lower));
+    if (last - first >= MAX_SPAN || (last > first && nArriving > CROWD)) {
+      this.long.add(pairKey(this, upper, lower));
       return;
     }
     let from = upper;
     for (let layer = first; layer < last; layer++) {
-      const key = at(this, upper, layer);
+      const key = pairKey(this, upper, layer);
       let point = this.waypoints.get(key);
       if (point === undefined) {
         point = this.layer.length;
@@ -155,8 +156,8 @@ class Draft {
   }
 }
 
-/** Sort each layer by the mean place of the neighbors, down and up; keep the order with fewest crossings. */
-function ordered(first: number[][], above: number[][], below: number[][]): number[][] {
+/** Sort each layer by the mean position of its neighbors (barycenter), down and up; keep the fewest crossings. */
+function order(first: number[][], above: number[][], below: number[][]): number[][] {
   const rank = new Int32Array(above.length), mean = new Float64Array(above.length);
   for (const layer of first) layer.forEach((i, place) => (rank[i] = place));
   const wide: number[] = [];
@@ -164,7 +165,7 @@ function ordered(first: number[][], above: number[][], below: number[][]): numbe
   let best = first, fewest = crossings(first, wide, below, rank);
   const layers = first.map((layer) => layer.slice());
   let nIdle = 0;
-  for (let sweep = 0; sweep < SWEEPS && fewest && nIdle < 2; sweep++) { // until neither a pass down nor one up changes anything
+  for (let sweep = 0; sweep < SWEEPS && fewest && nIdle < 2; sweep++) { // two idle sweeps: a pass down and a pass up changed nothing
     nIdle++;
     const down = sweep % 2 === 0, near = down ? above : below;
     for (let k = 0; k < wide.length; k++) {
@@ -174,6 +175,7 @@ function ordered(first: number[][], above: number[][], below: number[][]): numbe
         for (const j of near[i]) sum += rank[j];
         mean[i] = near[i].length ? sum / near[i].length : rank[i];
       }
+      // Stable sorts in both languages keep ties in the same order.
       layer.sort((i, j) => mean[i] - mean[j]);
       for (let place = 0; place < layer.length; place++) {
         if (rank[layer[place]] === place) continue;
@@ -191,12 +193,13 @@ function ordered(first: number[][], above: number[][], below: number[][]): numbe
   return best;
 }
 
-/** How often links between neighboring layers cross, counted with a tree of partial sums. */
+/** The number of crossings between adjacent layers, counted with a Fenwick tree. */
 function crossings(layers: number[][], wide: number[], below: number[][], rank: Int32Array): number {
   let total = 0, most = 0;
   for (const layer of layers) most = Math.max(most, layer.length);
   const seen = new Int32Array(most + 1);
   for (const number of wide) {
+    // Links to a single member cannot cross.
     if (number + 1 === layers.length || layers[number + 1].length === 1) continue;
     const size = layers[number + 1].length;
     let nSeen = 0;

@@ -15,20 +15,20 @@ export interface Moved {
 const MARGIN = 14;
 
 /** The same placement with boxes moved. */
-export function moved(placement: Placement, { boxes, frames }: Picture, offsets: Offsets): Moved {
+export function moveBoxes(placement: Placement, { boxes, frames }: Picture, offsets: Offsets): Moved {
   const by = boxes.map(({ key }) => offsets.get(key));
   if (!by.some(Boolean)) return { placement, shift: [0, 0] };
   const placed = placement.boxes.map((rect, box) => (by[box] ? at(rect, by[box]) : rect));
   const around = placement.frames.map((rect) => ({ ...rect }));
   boxes.forEach(({ frame }, box) => {
-    if (by[box]) for (let inner = placed[box], out = frame; out > 0; inner = around[out], out = frames[out].parent) around[out] = holding(around[out], inner);
+    if (by[box]) for (let inner = placed[box], out = frame; out > 0; inner = around[out], out = frames[out].parent) around[out] = enclosing(around[out], inner);
   });
   const lines = placement.lines.map((line) => withEnds(line, placement.boxes[line.parent], by));
   const all = [...placed, ...around.slice(1)];
   const beyond = (side: "x" | "y"): number => Math.max(0, ...all.map((rect) => MARGIN - rect[side]));
-  const own = (side: "x" | "y"): number => Math.max(0, ...placement.boxes.map((rect) => MARGIN - rect[side]));
+  const offset = (side: "x" | "y"): number => Math.max(0, ...placement.boxes.map((rect) => MARGIN - rect[side]));
   // Only as far as a box was moved there: what lies near the corner by itself stays.
-  const shift: Point = [Math.max(0, beyond("x") - own("x")), Math.max(0, beyond("y") - own("y"))];
+  const shift: Point = [Math.max(0, beyond("x") - offset("x")), Math.max(0, beyond("y") - offset("y"))];
   const move = (rect: Rect): Rect => at(rect, shift);
   const width = Math.max(placement.width, ...all.map((rect) => rect.x + rect.width + MARGIN)) + shift[0];
   const height = Math.max(placement.height, ...all.map((rect) => rect.y + rect.height + MARGIN)) + shift[1];
@@ -46,7 +46,7 @@ function at({ x, y, width, height }: Rect, [dx, dy]: Point): Rect {
   return { x: x + dx, y: y + dy, width, height };
 }
 
-function holding(outer: Rect, inner: Rect): Rect {
+function enclosing(outer: Rect, inner: Rect): Rect {
   const [x, y] = [Math.min(outer.x, inner.x - MARGIN), Math.min(outer.y, inner.y - MARGIN)];
   return {
     x, y,
@@ -62,8 +62,8 @@ function withEnds(line: Line, parent: Rect, by: readonly (Point | undefined)[]):
   if (!start && !end) return line;
   const last = line.points.length - 1;
   const points = line.points.map(([x, y], i): Point => {
-    const own = i === 0 && touches(parent, line.points[0]) ? start : i === last ? end : undefined;
-    return own ? [x + own[0], y + own[1]] : [x, y];
+    const offset = i === 0 && touches(parent, line.points[0]) ? start : i === last ? end : undefined;
+    return offset ? [x + offset[0], y + offset[1]] : [x, y];
   });
   return { ...line, points };
 }
@@ -84,7 +84,7 @@ export function offsetsOf(text: string): Offsets {
 }
 
 /** The offsets with one box moved further; back at its place, it has none. */
-export function pushed(offsets: Offsets, key: string, [dx, dy]: Point): Offsets {
+export function movedBy(offsets: Offsets, key: string, [dx, dy]: Point): Offsets {
   const [x, y] = offsets.get(key) ?? [0, 0];
   const out = new Map(offsets);
   out.delete(key);

@@ -1,8 +1,8 @@
-// Where everything in a picture goes. Frames are laid out one by one, the innermost first, and each is a single box to
-// the frame around it. The same steps as in Python, `layout/place.py`; a test there holds the two together.
+// Places all boxes, frames and lines of a picture. Frames are laid out one by one, innermost first, and each is a single
+// box in the frame around it. The same steps as in Python, `layout/place.py`; `tests/layout` compares the two.
 
-import { BESIDE, waysBack, type Back, type End, type Span } from "./feedback";
-import { ANYWHERE, layout, PER_WIRE, type Known, type Layout, type Level as Sheet } from "./layered";
+import { LANE_MARGIN, feedbackRoutes, type FeedbackEdge, type End, type Span } from "./feedback";
+import { ANYWHERE, layout, PER_WIRE, type ArrangementCache, type Layout, type Level as LayoutInput } from "./layered";
 import { boxSize, labelWidth, titleWidth } from "./text-size";
 import type { Box, Edge, Frame } from "../lib/wire";
 
@@ -17,19 +17,19 @@ export interface Rect {
 
 export type Point = [number, number];
 
-/** A piece of an edge; edges from one box share their way as long as they can. */
+/** A segment of an edge; edges from one box share their path as long as possible. */
 export interface Line {
   points: Point[];
   parent: number;
-  /** The box at which it arrives; null where it ends at a border or goes on. */
+  /** The box at which it ends; null if it ends at a border or continues. */
   child: number | null;
-  /** The frame at whose border it arrives. */
+  /** The frame at whose border it ends. */
   frame: number | null;
-  /** Whether it goes back, with square turns. */
+  /** Whether it is a feedback edge, which has right-angled turns. */
   is_feedback: boolean;
 }
 
-/** A place for each box and frame of a picture, and the lines between them. */
+/** The rectangles of all boxes and frames of a picture, and the lines between them. */
 export interface Placement {
   width: number;
   height: number;
@@ -38,17 +38,17 @@ export interface Placement {
   lines: Line[];
 }
 
-/** What of a picture has a size. */
+/** The parts of a picture that need a position. */
 export interface Drawing {
   readonly boxes: readonly Pick<Box, "lines" | "form" | "frame">[];
   readonly frames: readonly Pick<Frame, "key" | "title" | "parent">[];
   readonly edges: readonly Edge[];
 }
 
-/** What was laid out before: a frame in which nothing changed is not laid out again. */
+/** Earlier layouts, by frame: a frame in which nothing changed is not laid out again. */
 export interface PlaceCache {
-  readonly frames: Record<Direction, Map<string, { sheet: Sheet; laid: Layout }>>;
-  readonly known: Known;
+  readonly frames: Record<Direction, Map<string, { input: LayoutInput; placed: Layout }>>;
+  readonly known: ArrangementCache;
 }
 
 export function placeCache(): PlaceCache {
@@ -56,60 +56,61 @@ export function placeCache(): PlaceCache {
 }
 
 /** Arrangements kept in a cache before it is emptied. */
-const MOST_KNOWN = 5000;
-const SIDE = 14, END = 14;
-/** Lines from ports at the top run straight for so long: the title of the frame stands there. */
+const MAX_CACHED = 5000;
+const PADDING_ACROSS = 14, PADDING_ALONG = 14;
+/** Lines from ports at the top run straight for this length, because the title of the frame is there. */
 const BELOW_PORTS = 24;
-/** The upright end of a line with a label. */
+/** Length of the vertical end of a line with a label. */
 const STUB = 14;
-/** From one line with a label to the next, where lines lie. */
-const TAG = 14;
-/** What a lying line is longer than its label. */
-const BESIDE_TIP = 14;
-/** Lying lines run straight for so long behind the border of a frame; its title is above them. */
-const AHEAD = 15;
-/** A port, in the place of a member. */
+/** Distance between horizontal lines with labels. */
+const LABEL_PITCH = 14;
+/** Extra length of a horizontal line beyond its label. */
+const LABEL_MARGIN = 14;
+/** Horizontal lines run straight for this length after the border of a frame; its title is above them. */
+const LEAD_IN = 15;
+/** In the place of a member: the end of the wire is a port. */
 const PORT = 0x7fffffff;
 
-/** Where everything goes; the same picture gives the same places, with or without a cache. */
+/** Place everything in a picture; deterministic, with or without a cache. */
 export function place(picture: Drawing, direction: Direction = "down", cache: PlaceCache = placeCache()): Placement {
-  if (cache.known.size > MOST_KNOWN) cache.known.clear();
-  const draft = new Draft(picture, direction === "right");
-  draft.findMembers();
-  draft.cutEdges();
-  for (let k = draft.outsideIn.length - 1; k >= 0; k--) draft.place(draft.outsideIn[k], cache.frames[direction], cache.known);
-  return draft.compose();
+  // Bounds the memory of a page that stays open.
+  if (cache.known.size > MAX_CACHED) cache.known.clear();
+  const placer = new Placer(picture, direction === "right");
+  placer.findMembers();
+  placer.cutEdges();
+  for (let k = placer.outermostFirst.length - 1; k >= 0; k--) placer.place(placer.outermostFirst[k], cache.frames[direction], cache.known);
+  return placer.compose();
 }
 
-/** What one frame holds; its members are boxes, by number, and frames, as `~number`. Places are relative to its corner. */
+/** The contents of one frame; its members are boxes, by index, and frames, as `~index`. Positions are relative to its corner. */
 class Level {
   readonly members: number[] = [];
-  /** Upper member, lower member, box that makes what it carries, width of the label; in turn. */
+  /** Four numbers each: upper member, lower member, source box of the tensor, width of a label. */
   readonly wires: number[] = [];
   ins: number[] = [];
   outs: number[] = [];
-  /** Box that makes what comes in or goes out → where, across. */
+  /** Source box of an incoming or outgoing tensor → its position across. */
   readonly inAt = new Map<number, number>();
   readonly outAt = new Map<number, number>();
-  readonly back: Edge[] = [];
+  readonly feedback: Edge[] = [];
   across = 0;
   along = 0;
-  aside = 0;
-  before = 0;
-  laid!: Layout;
-  /** The values by their numbers in the layout. */
+  offsetAcross = 0;
+  offsetAlong = 0;
+  placed!: Layout;
+  /** Source boxes by their index in the layout. */
   values: number[] = [];
-  readonly linesBack: { points: Point[]; parent: number; child: number }[] = [];
+  readonly feedbackLines: { points: Point[]; parent: number; child: number }[] = [];
 }
 
-class Draft {
+class Placer {
   readonly levels: Level[];
-  readonly outsideIn: number[];
+  readonly outermostFirst: number[];
   private readonly depth: Int32Array;
   private readonly width: Float64Array;
   private readonly height: Float64Array;
   private readonly labels: Float64Array;
-  /** The place of each box and frame among the members of the level around it. */
+  /** The index of each box and frame among the members of the level around it. */
   private readonly boxIndex: Int32Array;
   private readonly frameIndex: Int32Array;
 
@@ -118,7 +119,7 @@ class Draft {
     this.levels = frames.map(() => new Level());
     this.depth = new Int32Array(frames.length);
     frames.forEach(({ parent }, frame) => (this.depth[frame] = frame ? this.depth[parent] + 1 : 0));
-    this.outsideIn = frames.map((_, frame) => frame).sort((a, b) => this.depth[a] - this.depth[b]);
+    this.outermostFirst = frames.map((_, frame) => frame).sort((a, b) => this.depth[a] - this.depth[b]);
     this.width = new Float64Array(boxes.length);
     this.height = new Float64Array(boxes.length);
     this.boxIndex = new Int32Array(boxes.length);
@@ -127,7 +128,7 @@ class Draft {
     this.setSizes();
   }
 
-  /** Large enough for the text of each box, and for the labels of the edges that arrive there. */
+  /** The size of each box: enough for its text and the labels of its incoming edges. */
   private setSizes(): void {
     const { boxes, edges } = this.picture, nArriving = new Int32Array(boxes.length), widest = new Float64Array(boxes.length);
     edges.forEach(({ parent, child }, number) => {
@@ -137,7 +138,7 @@ class Draft {
     });
     boxes.forEach((box, number) => {
       let [width, height] = boxSize(box);
-      if (widest[number] && this.isRight) height = Math.max(height, nArriving[number] * TAG);
+      if (widest[number] && this.isRight) height = Math.max(height, nArriving[number] * LABEL_PITCH);
       else if (widest[number]) width = Math.max(width, nArriving[number] * (widest[number] + 10));
       this.width[number] = width;
       this.height[number] = height;
@@ -145,12 +146,12 @@ class Draft {
   }
 
   /** The size of a member across the direction of the edges. */
-  private wide(member: number): number {
+  private acrossOf(member: number): number {
     return member < 0 ? this.levels[~member].across : this.isRight ? this.height[member] : this.width[member];
   }
 
   /** The size of a member along it. */
-  private high(member: number): number {
+  private alongOf(member: number): number {
     return member < 0 ? this.levels[~member].along : this.isRight ? this.width[member] : this.height[member];
   }
 
@@ -168,11 +169,11 @@ class Draft {
     });
   }
 
-  /** Cut edges at the borders they cross: a piece for each frame left, one outside, one for each entered. */
+  /** Cut edges at the borders they cross: a segment for each frame left, one outside, one for each entered. */
   cutEdges(): void {
     const { boxes, frames, edges } = this.picture, { levels, depth } = this;
     const n = boxes.length, ends = n + frames.length, done = new Set<number>();
-    // Where a piece ends (box, frame, border of a frame from inside, from outside) and what it carries.
+    // (where a segment ends: box, frame, border of a frame from inside or outside; source box)
     const isNew = (end: number, value: number): boolean => done.size !== done.add(end * n + value).size;
     const endOf = (member: number): number => (member < 0 ? n + ~member : member);
     edges.forEach((edge, number) => {
@@ -184,7 +185,7 @@ class Draft {
           if (depth[a] >= depth[b]) a = frames[a].parent;
           else b = frames[b].parent;
         }
-        levels[a].back.push(edge);
+        levels[a].feedback.push(edge);
         return;
       }
       while (a !== b) {
@@ -207,35 +208,35 @@ class Draft {
     });
   }
 
-  /** Lay a frame out; the frames inside it have been. */
-  place(frame: number, kept: PlaceCache["frames"]["down"], known: Known): void {
+  /** Lay out a frame; its inner frames are done already. */
+  place(frame: number, kept: PlaceCache["frames"]["down"], known: ArrangementCache): void {
     const level = this.levels[frame], { isRight } = this, { key, title } = this.picture.frames[frame];
     level.ins.sort((a, b) => a - b);
     level.outs.sort((a, b) => a - b);
-    const sheet = this.sheet(level, frame, titleWidth(title)), before = kept.get(key);
-    level.laid = before && isSame(before.sheet, sheet) ? before.laid : layout(sheet, known);
-    kept.set(key, { sheet, laid: level.laid });
-    const { laid, ins, outs, members } = level, behind = outs.length ? 0 : END;
-    level.along = level.before + laid.height + behind;
+    const input = this.layoutInput(level, frame, titleWidth(title)), cached = kept.get(key);
+    level.placed = cached && isSame(cached.input, input) ? cached.placed : layout(input, known);
+    kept.set(key, { input, placed: level.placed });
+    const { placed, ins, outs, members } = level, paddingAfter = outs.length ? 0 : PADDING_ALONG;
+    level.along = level.offsetAlong + placed.height + paddingAfter;
     if (isRight) {
-      level.aside = frame ? BELOW_PORTS : SIDE;
-      level.across = level.aside + laid.width + SIDE;
+      level.offsetAcross = frame ? BELOW_PORTS : PADDING_ACROSS;
+      level.across = level.offsetAcross + placed.width + PADDING_ACROSS;
     } else {
-      level.across = Math.max(laid.width, titleWidth(title)) + 2 * SIDE;
-      level.aside = (level.across - laid.width) / 2;
+      level.across = Math.max(placed.width, titleWidth(title)) + 2 * PADDING_ACROSS;
+      level.offsetAcross = (level.across - placed.width) / 2;
     }
-    ins.forEach((value, i) => level.inAt.set(value, laid.x[i] + level.aside));
-    outs.forEach((value, i) => level.outAt.set(value, laid.x[ins.length + members.length + i] + level.aside));
-    if (level.back.length) this.leadBack(level);
+    ins.forEach((value, i) => level.inAt.set(value, placed.x[i] + level.offsetAcross));
+    outs.forEach((value, i) => level.outAt.set(value, placed.x[ins.length + members.length + i] + level.offsetAcross));
+    if (level.feedback.length) this.routeFeedback(level);
   }
 
-  /** A level in numbers: what it holds is numbered from 0, so that two levels alike are the same. */
-  private sheet(level: Level, frame: number, title: number): Sheet {
+  /** The input of a layout. Its contents are numbered from 0, so that equal levels compare equal. */
+  private layoutInput(level: Level, frame: number, title: number): LayoutInput {
     const { isRight } = this, { members, wires, ins, outs } = level, nIn = ins.length, nOut = outs.length;
     const n = nIn + members.length + nOut, width = new Float64Array(n), height = new Float64Array(n);
     members.forEach((member, i) => {
-      width[nIn + i] = this.wide(member);
-      height[nIn + i] = this.high(member);
+      width[nIn + i] = this.acrossOf(member);
+      height[nIn + i] = this.alongOf(member);
     });
     const values = new Map<number, number>();
     for (let w = 2; w < wires.length; w += 4) values.set(wires[w], 0);
@@ -250,75 +251,75 @@ class Draft {
       packed[p + 2] = values.get(value)!;
       packed[p + 3] = upper < 0 ? this.levels[~upper].outAt.get(value)! : ANYWHERE;
       packed[p + 4] = lower < 0 ? this.levels[~lower].inAt.get(value)! : ANYWHERE;
-      packed[p + 5] = label ? (isRight ? TAG - 10 : label) : 0;
-      packed[p + 6] = label ? (isRight ? label + BESIDE_TIP : STUB) : 0;
+      packed[p + 5] = label ? (isRight ? LABEL_PITCH - 10 : label) : 0;
+      packed[p + 6] = label ? (isRight ? label + LABEL_MARGIN : STUB) : 0;
     }
-    level.before = nIn ? 0 : isRight || !frame ? END : BELOW_PORTS;
-    const behind = nOut ? 0 : END;
-    const least = isRight ? Math.max(0, title + 2 * SIDE - level.before - behind) : 0;
-    return { nIn, nOut, ahead: isRight ? AHEAD : BELOW_PORTS, least, width, height, wires: packed };
+    level.offsetAlong = nIn ? 0 : isRight || !frame ? PADDING_ALONG : BELOW_PORTS;
+    const paddingAfter = nOut ? 0 : PADDING_ALONG;
+    const minHeight = isRight ? Math.max(0, title + 2 * PADDING_ACROSS - level.offsetAlong - paddingAfter) : 0;
+    return { nIn, nOut, leadIn: isRight ? LEAD_IN : BELOW_PORTS, minHeight, width, height, wires: packed };
   }
 
-  /** Add the edges that go back, and room for them. */
-  private leadBack(level: Level): void {
-    const { laid, members, aside, before } = level, nIn = level.ins.length;
-    const members_: Span[] = members.map((member, i) => {
-      const along = laid.y[nIn + i] + before;
-      return [along, along + this.high(member), laid.x[nIn + i] + aside + this.wide(member)];
+  /** Route the feedback edges, and widen the frame for them. */
+  private routeFeedback(level: Level): void {
+    const { placed, members, offsetAcross, offsetAlong } = level, nIn = level.ins.length;
+    const occupied: Span[] = members.map((member, i) => {
+      const along = placed.y[nIn + i] + offsetAlong;
+      return [along, along + this.alongOf(member), placed.x[nIn + i] + offsetAcross + this.acrossOf(member)];
     });
     const lines: Span[] = [];
-    for (const { points } of laid.routes) {
+    for (const { points } of placed.routes) {
       for (let k = 2; k < points.length; k += 2) {
-        lines.push([points[k - 1] + before, points[k + 1] + before, Math.max(points[k - 2] + aside, points[k] + aside)]);
+        lines.push([points[k - 1] + offsetAlong, points[k + 1] + offsetAlong, Math.max(points[k - 2] + offsetAcross, points[k] + offsetAcross)]);
       }
     }
-    const backs = level.back.map(({ parent, child, label }): Back =>
+    const edges = level.feedback.map(({ parent, child, label }): FeedbackEdge =>
       ({ upper: this.endIn(level, parent), lower: this.endIn(level, child), room: this.isRight ? 0 : labelWidth(label) }));
-    for (const [back, points] of waysBack(backs, members_, lines)) {
-      level.linesBack.push({ points, parent: back.upper.box, child: back.lower.box });
-      for (const [across] of points) level.across = Math.max(level.across, across + BESIDE);
+    for (const [edge, points] of feedbackRoutes(edges, occupied, lines)) {
+      level.feedbackLines.push({ points, parent: edge.upper.box, child: edge.lower.box });
+      for (const [across] of points) level.across = Math.max(level.across, across + LANE_MARGIN);
     }
   }
 
-  /** The place of a box in a level, across and along, however deep inside it is. */
+  /** The position of a box in a level, across and along, however deeply nested it is. */
   private endIn(level: Level, box: number): End {
     const { boxes, frames } = this.picture;
     let inside = boxes[box].frame, within = this.levels[inside], i = within.ins.length + this.boxIndex[box];
-    let x = within.laid.x[i] + within.aside, y = within.laid.y[i] + within.before;
-    const row: End["row"] = within === level ? [within.laid.first[i] + within.before, within.laid.last[i] + within.before] : null;
+    let x = within.placed.x[i] + within.offsetAcross, y = within.placed.y[i] + within.offsetAlong;
+    const row: End["row"] = within === level ? [within.placed.first[i] + within.offsetAlong, within.placed.last[i] + within.offsetAlong] : null;
     while (within !== level) {
       const frame = inside;
       inside = frames[frame].parent;
       within = this.levels[inside];
       i = within.ins.length + this.frameIndex[frame];
-      x += within.laid.x[i] + within.aside;
-      y += within.laid.y[i] + within.before;
+      x += within.placed.x[i] + within.offsetAcross;
+      y += within.placed.y[i] + within.offsetAlong;
     }
-    return { box, x, y, width: this.wide(box), height: this.high(box), row };
+    return { box, x, y, width: this.acrossOf(box), height: this.alongOf(box), row };
   }
 
-  /** Turn places within frames into places in the picture. */
+  /** Convert positions within frames to positions in the picture. */
   compose(): Placement {
     const { isRight, levels, width, height } = this, lines: Line[] = [];
     const boxes: Rect[] = this.picture.boxes.map((_, i) => ({ x: 0, y: 0, width: width[i], height: height[i] }));
     const frames: Rect[] = levels.map(({ across, along }) =>
       ({ x: 0, y: 0, width: isRight ? along : across, height: isRight ? across : along }));
-    for (const frame of this.outsideIn) {
-      const level = levels[frame], { laid, members, aside, before, values } = level, nIn = level.ins.length;
+    for (const frame of this.outermostFirst) {
+      const level = levels[frame], { placed, members, offsetAcross, offsetAlong, values } = level, nIn = level.ins.length;
       const { x: left, y: top } = frames[frame];
       const point = (across: number, along: number): Point => (isRight ? [left + along, top + across] : [left + across, top + along]);
       members.forEach((member, i) => {
         const rect = member < 0 ? frames[~member] : boxes[member];
-        [rect.x, rect.y] = point(laid.x[nIn + i] + aside, laid.y[nIn + i] + before);
+        [rect.x, rect.y] = point(placed.x[nIn + i] + offsetAcross, placed.y[nIn + i] + offsetAlong);
       });
-      for (const { points, value, lower } of laid.routes) {
+      for (const { points, value, lower } of placed.routes) {
         const moved: Point[] = [];
-        for (let k = 0; k < points.length; k += 2) moved.push(point(points[k] + aside, points[k + 1] + before));
+        for (let k = 0; k < points.length; k += 2) moved.push(point(points[k] + offsetAcross, points[k + 1] + offsetAlong));
         const at = lower - nIn, arrives = lower >= 0 && at < members.length ? members[at] : PORT;
         const child = arrives >= 0 && arrives !== PORT ? arrives : null, entered = arrives < 0 ? ~arrives : null;
         lines.push({ points: moved, parent: values[value], child, frame: entered, is_feedback: false });
       }
-      for (const { points, parent, child } of level.linesBack) {
+      for (const { points, parent, child } of level.feedbackLines) {
         lines.push({ points: points.map(([across, along]) => point(across, along)), parent, child, frame: null, is_feedback: true });
       }
     }
@@ -326,8 +327,8 @@ class Draft {
   }
 }
 
-function isSame(one: Sheet, other: Sheet): boolean {
-  return one.nIn === other.nIn && one.nOut === other.nOut && one.ahead === other.ahead && one.least === other.least
+function isSame(one: LayoutInput, other: LayoutInput): boolean {
+  return one.nIn === other.nIn && one.nOut === other.nOut && one.leadIn === other.leadIn && one.minHeight === other.minHeight
     && areEqual(one.width, other.width) && areEqual(one.height, other.height) && areEqual(one.wires, other.wires);
 }
 

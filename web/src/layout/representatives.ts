@@ -1,17 +1,17 @@
-// Representatives in a folded graph: one pass for all passes of a loop, one block for all identical blocks.
+// The node or group that represents each node of a folded graph: one pass for a loop, one block for a run.
 // The same rules as in Python, `layout/representatives.py`.
 
 import type { Fold, GraphView } from "../lib/wire";
 
-/** For every node the node and the folded group that stand for it. */
+/** For every node, the node and the folded group that represent it. */
 export class Representatives {
-  /** By group: how far its nodes stand behind those of the block that stands for it. */
+  /** Group → offset from its nodes to those of the block that represents it. */
   readonly #shift: Int32Array;
-  /** By group: the one that corresponds to it in the block that stands for all. */
+  /** Group → the corresponding group in the block that represents its run. */
   readonly #block: Int32Array;
-  /** By group: the run of blocks that it is folded with; -1 for none. */
+  /** Group → the run of blocks that it is folded with; -1 for none. */
   readonly #run: Int32Array;
-  /** By group: the group on its own path that is folded into a box, or whose like is; -1 for none. */
+  /** Group → the group on its path that is folded into a box, itself or by its representative; -1 for none. */
   readonly #instance: Int32Array;
   readonly #nPasses: Int32Array;
   readonly #nCalls: Int32Array;
@@ -41,7 +41,7 @@ export class Representatives {
     for (let group = 0; group < n; group++) {
       const above = groups.parent[group];
       if (above >= 0 && this.#instance[above] >= 0) this.#instance[group] = this.#instance[above];
-      else if (!open.has(this.group(group))) this.#instance[group] = group;
+      else if (!open.has(this.representative(group))) this.#instance[group] = group;
     }
     this.#nPasses = new Int32Array(nodes.row.length);
     this.#nCalls = new Int32Array(n);
@@ -49,32 +49,32 @@ export class Representatives {
     for (const group of groups.rolled) this.#nCalls[group]++;
   }
 
-  /** The group that is open or folded for it. */
-  group(group: number): number {
+  /** The group whose open or folded state applies to it. */
+  representative(group: number): number {
     return this.#block[this.how.rolled ? this.view.groups.rolled[group] : group];
   }
 
-  /** The node that stands for it. */
+  /** The node that represents it. */
   node(node: number): number {
     const first = this.how.rolled ? this.view.nodes.rolled[node] : node;
     return first + this.#shift[this.view.nodes.group[first]];
   }
 
-  /** The folded group that stands for it; -1 where it is a box of its own. */
+  /** The folded group that represents it; -1 if it has its own box. */
   foldedOf(node: number): number {
     const group = this.view.nodes.group[this.node(node)];
-    // Inputs stay to be seen, also of a model that is one box.
+    // Inputs stay visible even if the whole model is one box.
     return group === 0 && this.view.nodes.kind[node] === "input" ? -1 : this.#instance[group];
   }
 
-  /** Whether two nodes are in the same folded run of a group: what passes between them is not seen. */
-  areInOne(a: number, b: number): boolean {
+  /** Whether two nodes are in the same folded call of a group, so that an edge between them is hidden. */
+  isHidden(a: number, b: number): boolean {
     const groups = this.view.nodes.group;
     return this.#instance[groups[a]] >= 0 && this.#instance[groups[a]] === this.#instance[groups[b]];
   }
 
-  /** Whether an edge leads from one block to another of a run that is drawn once. */
-  isChain(parent: number, child: number): boolean {
+  /** Whether an edge connects two blocks of a run that is drawn once. */
+  joinsBlocks(parent: number, child: number): boolean {
     const above = this.view.groups.parent;
     let upper = this.view.nodes.group[parent], lower = this.view.nodes.group[child];
     let a = -1, b = -1;
@@ -85,26 +85,26 @@ export class Representatives {
     return a >= 0 && b >= 0 && this.#run[a] >= 0 && this.#run[a] === this.#run[b];
   }
 
-  /** In which pass of its box it was made, and of how many. */
-  turn(node: number): [number, number] {
+  /** The pass of a node within its box, and the number of passes. */
+  passOf(node: number): [number, number] {
     const { nodes, groups } = this.view;
     const folded = this.foldedOf(node);
     if (folded < 0) return [nodes.pass_[node], this.nPasses(nodes.rolled[node])];
-    const own = this.#instance[nodes.group[node]];
-    return [own >= 0 ? groups.pass_[own] : 1, this.nCalls(folded)];
+    const instance = this.#instance[nodes.group[node]];
+    return [instance >= 0 ? groups.pass_[instance] : 1, this.nCalls(folded)];
   }
 
-  /** How many passes a node stands for. */
+  /** How many passes a node represents. */
   nPasses(node: number): number {
     return (this.how.rolled && this.#nPasses[node]) || 1;
   }
 
-  /** How many runs of its module a group stands for. */
+  /** How many calls of its module a group represents. */
   nCalls(group: number): number {
     return (this.how.rolled && this.#nCalls[group]) || 1;
   }
 
-  /** How many identical blocks a group stands for. */
+  /** How many identical blocks a group represents. */
   stack(group: number): number {
     return this.#run[group] >= 0 ? this.view.runs[this.#run[group]].groups.length : 1;
   }

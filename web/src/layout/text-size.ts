@@ -1,24 +1,25 @@
-// Size of text in a picture: a monospaced font, measured by counting characters.
-// The same numbers as in Python, `layout/text_size.py`; a test there holds the two together.
+// Estimates the size of text in a monospaced font by counting characters.
+// The same numbers as in Python, `layout/text_size.py`; `tests/layout` compares the two.
 
 import type { Box } from "../lib/wire";
 
-/** Width of a character of a monospaced font, in units of its size: a little more than usual fonts need. */
+/** Width of a character in units of the font size; a little more than common monospaced fonts need. */
 export const EM = 0.62;
 export const NAME = 12, LINE = 11, SMALL = 9;
 export const PAD = 10;
-/** From one line of text to the next. */
+/** Line height. */
 export const LEAD = 15;
 const IF = "IF";
 
-/** How many characters a text has, as Python counts them. */
+/** Number of code points, as Python's `len` counts: a surrogate pair is one. */
 export function characters(text: string): number {
   let n = text.length;
+  // Without an allocation, unlike [...text].length: this runs for every line of every box.
   for (let i = 0; i < text.length; i++) if ((text.charCodeAt(i) & 0xfc00) === 0xdc00) n--;
   return n;
 }
 
-/** Width and height that hold the text of a box. */
+/** Width and height of the text of a box. */
 export function boxSize(box: Pick<Box, "lines" | "form">): [number, number] {
   const { lines, form } = box;
   if (form === "small") {

@@ -1,9 +1,9 @@
 // One row of attention weights: what one token attends to.
 
 /**
- * What one token gives to each of `n` tokens: of one head, or on average over all.
+ * The attention weights from one token to each of `n` tokens, of one head or averaged over all.
  *
- * `values` are those of one sample, of the shape `[…, query, key]`.
+ * `values` are those of one sample, with shape `[…, query, key]`.
  */
 export function attentionRow(values: Float32Array, shape: readonly number[], from: number, n: number, head: number | null = null): number[] {
   const across = shape[shape.length - 1];

@@ -13,13 +13,13 @@ export const RISING: Ramp = [[238, 233, 218], [246, 204, 132], [233, 140, 84], [
 /** … and the brighter on dark ground. */
 export const RISING_DARK: Ramp = [[52, 50, 66], [106, 44, 112], [190, 62, 90], [238, 142, 82], [252, 232, 164]];
 
-/** From what to what a measure is colored, and how it gets there. */
+/** Range and scale of the colors of a measure. */
 export interface ColorScale {
   readonly low: number;
   readonly high: number;
   readonly scale: Measure["scale"] | "symlog";
   readonly ramp: Ramp;
-  /** Of "symlog": below it in size the scale is straight. */
+  /** For "symlog": the magnitude below which the scale is linear. */
   readonly knee?: number;
 }
 
@@ -32,7 +32,7 @@ export function colorAt(ramp: Ramp, t: number): Rgb {
   return [mix(0), mix(1), mix(2)];
 }
 
-/** A color as CSS and the canvas take it. */
+/** A color as CSS text. */
 export function css([red, green, blue]: Rgb): string {
   return `rgb(${red},${green},${blue})`;
 }
@@ -42,13 +42,13 @@ export function gradient(ramp: Ramp): string {
   return `linear-gradient(90deg,${ramp.map(css).join(",")})`;
 }
 
-/** Which ramp suits a measure: of what adds up (time, bytes) only much is remarkable, of a statistic both ends are. */
+/** The ramp of a measure: of sums (time, bytes) only high values matter, of statistics both ends do. */
 export function rampOf(measure: Measure, isDark: boolean): Ramp {
   if (measure.scale === "diverging" || measure.total === "max") return DIVERGING;
   return isDark ? RISING_DARK : RISING;
 }
 
-/** The scale on which these values are spread; null if none of them is a number. */
+/** The color scale of these values; null if none is finite. */
 export function scaleOf(measure: Measure, values: Iterable<number | null>, isDark: boolean): ColorScale | null {
   const finite = [...values].filter((value): value is number => value !== null && Number.isFinite(value));
   if (!finite.length) return null;
@@ -65,7 +65,7 @@ export function scaleOf(measure: Measure, values: Iterable<number | null>, isDar
   return { low, high, scale: isLog ? "log" : "linear", ramp };
 }
 
-/** Where a value lies on a scale, from 0 to 1; one value alone lies in the middle. */
+/** Position of a value on a scale, from 0 to 1; 0.5 if all values are equal. */
 export function position({ low, high, scale, knee = 1 }: ColorScale, value: number): number {
   if (Number.isNaN(value)) return 1;
   if (!(high > low)) return 0.5;
@@ -74,7 +74,7 @@ export function position({ low, high, scale, knee = 1 }: ColorScale, value: numb
   return value <= 0 ? 0 : clamp(Math.log(value / low) / Math.log(high / low));
 }
 
-/** Whether a value has a place on a scale: on a logarithmic one, zero has none. */
+/** Whether a scale can show a value: a logarithmic one cannot show zero. */
 export function isOnScale({ scale }: ColorScale, value: number | null | undefined): value is number {
   return value !== null && value !== undefined && (scale !== "log" || !(value <= 0));
 }
@@ -82,6 +82,18 @@ export function isOnScale({ scale }: ColorScale, value: number | null | undefine
 /** The value in the middle of a scale. */
 export function middle({ low, high, scale }: ColorScale): number {
   return scale === "log" ? Math.sqrt(low) * Math.sqrt(high) : (low + high) / 2;
+}
+
+/** How well one color is read on another, from 1 to 21 (WCAG 2 contrast ratio). */
+export function contrast(one: Rgb, other: Rgb): number {
+  const [a, b] = [luminance(one), luminance(other)];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}
+
+/** Relative luminance (WCAG 2), from 0 to 1. */
+export function luminance(color: Rgb): number {
+  const [red, green, blue] = color.map((part) => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
 function clamp(t: number): number {
@@ -96,7 +108,7 @@ export function palette(low: number, high: number, isDark: boolean): { colors: U
   for (let i = 0; i < 255; i++) {
     const value = low + ((high - low) * i) / 254;
     const t = isDiverging ? 0.5 + value / (2 * most) : high > low ? i / 254 : 0.5;
-    // Negative values alone: the smallest is the most remarkable one.
+    // If all values are negative, the lowest has the strongest color.
     const rising = high <= 0 && low < 0 ? 1 - t : t;
     const [red, green, blue] = isDiverging ? colorAt(DIVERGING, t) : colorAt(isDark ? RISING_DARK : RISING, rising);
     colors.set([red, green, blue, 255], i * 4);

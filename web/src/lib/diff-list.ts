@@ -2,11 +2,11 @@
 
 import type { Comparison } from "./wire";
 
-export type Difference = "new" | "gone" | "changed" | "apart";
+export type Difference = "new" | "removed" | "changed" | "values";
 
-/** The nodes of each sort of difference, in the order of the graph; of values those farthest apart first. */
+/** The nodes of each kind of difference in graph order; for values, the largest difference first. */
 export function differences({ mark, shade, order }: Comparison): Record<Difference, number[]> {
   const marked = (wanted: string): number[] => [...mark.keys()].filter((node) => mark[node] === wanted);
-  const apart = [...shade.keys()].filter((node) => shade[node] > 0).sort((a, b) => order[b] - order[a] || a - b);
-  return { new: marked("new"), gone: marked("gone"), changed: marked("changed"), apart };
+  const values = [...shade.keys()].filter((node) => shade[node] > 0).sort((a, b) => order[b] - order[a] || a - b);
+  return { new: marked("new"), removed: marked("removed"), changed: marked("changed"), values };
 }

@@ -9,7 +9,7 @@ const SECONDS: readonly [number, string][] = [
   [1e-9, "ns"],
 ];
 
-/** A number of three figures at most, with an exponent where it is very large or very small. */
+/** A number with at most three significant digits; very large and small ones with an exponent. */
 export function short(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -24,7 +24,7 @@ function minus(text: string): string {
   return text.replace(/-/g, "−");
 }
 
-/** A number with its unit, both as large as fits: `quantity(0.0123, "s")` is `12.3 ms`. */
+/** A number with a scaled unit: `quantity(0.0123, "s")` is `12.3 ms`. */
 export function quantity(value: number | null, unit: string): string {
   if (value === null) return "–";
   if (!Number.isFinite(value) || value === 0) return unit ? `${short(value)} ${unit}` : short(value);
@@ -59,7 +59,7 @@ export function counted(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
-/** As many figures as tell a number of single precision from its neighbors. */
+/** The shortest text that identifies a float32. */
 export function exact(value: number): string {
   if (!Number.isFinite(value) || value === 0) return short(value);
   const figures = [6, 7, 8, 9].find((n) => Math.fround(Number(value.toPrecision(n))) === Math.fround(value)) ?? 9;
@@ -68,7 +68,7 @@ export function exact(value: number): string {
   return minus(size >= 1e7 || size < 1e-4 ? rounded.toExponential().replace("e+", "e") : String(rounded));
 }
 
-/** A time that has passed: `40 s`, `3.5 min`, `2 h`. */
+/** A duration: `40 s`, `3.5 min`, `2 h`. */
 export function duration(value: number): string {
   const size = Math.abs(value);
   if (size < 120) return `${short(value)} s`;

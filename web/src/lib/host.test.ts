@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
 import { CHUNK, decodeBase64, embeddedHost, inflate, kernelHost, type Model } from "./host";
-import type { Detail } from "./wire";
+import type { OpDetails } from "./wire";
 
 const base64 = (value: unknown): string => deflateSync(JSON.stringify(value)).toString("base64");
-const detail = (row: number): Detail => ({ row, label: `op ${row} – ü` }) as Detail;
+const detail = (row: number): OpDetails => ({ row, label: `op ${row} – ü` }) as OpDetails;
 
 test("compressed text comes back as it was", async () => {
   const bytes = decodeBase64(base64("Größe × 24 \u{1F600}"));

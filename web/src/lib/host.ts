@@ -1,15 +1,15 @@
 // Sources of op details that are not in the view: the HTML file itself or the notebook kernel.
 
-import type { Detail } from "./wire";
+import type { OpDetails } from "./wire";
 
 export interface Host {
   /** Details of an op, by its row in the trace; null if they are not stored with the picture. */
-  detail(row: number): Promise<Detail | null>;
-  /** What to say where that takes long. */
+  detail(row: number): Promise<OpDetails | null>;
+  /** Message if loading takes long. */
   readonly delay?: string;
 }
 
-/** What anywidget hands to the front end, as far as it is used here. */
+/** The part of anywidget's model that is used here. */
 export interface Model {
   get(name: string): unknown;
   on(name: string, callback: (...args: never[]) => void): void;
@@ -20,9 +20,9 @@ export interface Model {
 /** Rows per chunk of details in a file (server/page.py). */
 export const CHUNK = 64;
 
-/** The details that lie in the file, in chunks that are decoded when first looked into. `find` gives a chunk's text. */
+/** Details stored in the file, in chunks that are decoded on first use. `find` returns the text of a chunk. */
 export function embeddedHost(find: (chunk: number) => string | null): Host {
-  const chunks = new Map<number, Promise<Record<number, Detail>>>();
+  const chunks = new Map<number, Promise<Record<number, OpDetails>>>();
   return {
     async detail(row) {
       const number = Math.floor(row / CHUNK);
@@ -37,9 +37,9 @@ export function embeddedHost(find: (chunk: number) => string | null): Host {
   };
 }
 
-/** Details asked of the kernel, each once; again only where it has not answered for long, being busy or gone. */
+/** Details from the kernel. Each is requested once, and again only if the kernel has not answered for a while. */
 export function kernelHost(model: Model, view: number): Host {
-  const asked = new Map<number, Promise<Detail | null>>();
+  const asked = new Map<number, Promise<OpDetails | null>>();
   return {
     delay: "The kernel is busy or not running. Details appear as soon as it responds.",
     detail(row) {
@@ -56,14 +56,14 @@ export function kernelHost(model: Model, view: number): Host {
   };
 }
 
-/** How long a kernel may be busy before it is asked again, should somebody come back to the op. */
+/** Time after which a request is repeated when the user selects the op again. */
 const PATIENCE = 20_000;
 let lastId = 0;
 
-function requestDetail(model: Model, view: number, row: number): Promise<Detail | null> {
+function requestDetail(model: Model, view: number, row: number): Promise<OpDetails | null> {
   const id = ++lastId;
   return new Promise((resolve) => {
-    const answered = (message: { id?: number; detail?: Detail | null }) => {
+    const answered = (message: { id?: number; detail?: OpDetails | null }) => {
       if (message?.id !== id) return;
       model.off("msg:custom", answered);
       resolve(message.detail ?? null);
@@ -73,13 +73,13 @@ function requestDetail(model: Model, view: number, row: number): Promise<Detail 
   });
 }
 
-/** The text behind zlib-compressed bytes. */
+/** Decompress zlib data to text. */
 export async function inflate(bytes: BufferSource): Promise<string> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).text();
 }
 
-/** The bytes behind base64, without a call for each of millions of characters. */
+/** Decode base64. An indexed loop: `Uint8Array.from` would call a function for each of millions of characters. */
 export function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   const text = atob(base64.trim());
   const bytes = new Uint8Array(text.length);

@@ -33,13 +33,13 @@ export interface NodeValues {
   readonly isChange: boolean;
   readonly values: Float64Array;
   readonly anomalies: readonly Anomaly[];
-  /** How many elements each tensor has; NaN where that is not known. */
+  /** Number of elements of each tensor; NaN if unknown. */
   readonly counts: Float64Array;
-  /** Behind a change, the statistic at both ends. */
+  /** For a change, the statistic at both steps. */
   readonly ends?: { readonly then: Float64Array; readonly now: Float64Array };
 }
 
-/** The smallest of all, in parts, have the color of the one above them. */
+/** Share of the smallest values that is clipped to the low end of the scale. */
 const LEAST = 0.05;
 const FAULTS = STATISTICS.filter(({ is_fault }) => is_fault).map(({ name }) => name);
 
@@ -47,7 +47,7 @@ export function isSigned(statistic: string): boolean {
   return statisticOf(statistic).is_signed;
 }
 
-/** By node, the row of the wanted tensor; -1 for none. What has no iterations is the same in each of them; a node of one has that. */
+/** Node → the row of its selected tensor; -1 for none. A tensor without iterations belongs to all of them. */
 export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { of, iteration: wanted, pass, part }: TensorFilter): Int32Array {
   const known = new Map(rows.map((row) => [row.row, row]));
   return Int32Array.from(nodes, (node) => {
@@ -91,13 +91,13 @@ interface NodeValuesInput {
   readonly statistic: string;
   readonly of: string;
   readonly matrix: Matrix;
-  /** Of the step to compare with, by its own rows; null to tell the statistic itself. */
+  /** The step to compare with; null for the statistic itself. */
   readonly since: { readonly step: number; readonly matrix: Matrix } | null;
-  /** Of what in the batch, if not of all of it: "sample 3". */
+  /** The part of the batch, if not all of it: "sample 3". */
   readonly over?: string;
 }
 
-/** The numbers behind the colors; changes are how often the size has doubled. */
+/** The numbers behind the colors; a change is the log2 of the ratio of magnitudes. */
 export function nodeValues(rows: Int32Array, { statistics, statistic, of, matrix, since, over = "" }: NodeValuesInput): NodeValues {
   const column = statistics.indexOf(statistic);
   const anomalies = Array.from(rows, (row) => anomalyAt(matrix, statistics, row));
@@ -109,7 +109,7 @@ export function nodeValues(rows: Int32Array, { statistics, statistic, of, matrix
   return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, anomalies, counts, ...(then && { ends: { then, now } }) };
 }
 
-/** None where there was nothing: biases begin at zero, and that they moved is no explosion. */
+/** No change from zero: biases start at zero, and their first update is no explosion. */
 function doublings(now: number, then: number): number {
   return then === 0 ? (now === 0 ? 0 : NaN) : Math.log2(Math.abs(now) / Math.abs(then));
 }
@@ -121,9 +121,9 @@ export function medianRatio(now: NodeValues, usually: NodeValues): number {
 }
 
 /**
- * The scale for these numbers: sizes by their logarithm, the others around zero; null where there is no number.
+ * The scale of these numbers: logarithmic for magnitudes, around zero for signed ones; null if there are none.
  *
- * @param isLoose nodes that do not count where there are others: numbers of words say nothing beside activations.
+ * @param isLoose nodes that are ignored if there are others: token ids are not comparable with activations.
  */
 export function scaleFor({ values, isChange }: NodeValues, statistic: string, isLoose: (node: number) => boolean = () => false): ColorScale | null {
   const tight = [...values].filter((value, node) => Number.isFinite(value) && !isLoose(node));
@@ -131,13 +131,13 @@ export function scaleFor({ values, isChange }: NodeValues, statistic: string, is
   if (!finite.length) return null;
   if (isChange || isSigned(statistic)) {
     const most = finite.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
-    // Half and double are the least that is worth a full color.
+    // A change by a factor of 2 is the smallest that gets a full color.
     if (isChange) return { low: -Math.max(1, most), high: Math.max(1, most), scale: "diverging", ramp: DIVERGING };
     return { low: -(most || 1), high: most || 1, scale: "symlog", knee: kneeOf(finite), ramp: DIVERGING };
   }
   const positive = finite.filter((value) => value > 0);
   if (!positive.length) return { low: 0, high: 1, scale: "linear", ramp: DIVERGING };
-  // A few that are next to nothing, such as biases without influence, would leave one color to all the others.
+  // A few values near zero, such as unused biases, would leave a single color for all others.
   positive.sort((a, b) => a - b);
   const [low, high] = [positive[Math.floor(LEAST * positive.length)], positive.at(-1)!];
   return { low, high, scale: "log", ramp: DIVERGING };
@@ -150,7 +150,7 @@ export function joinScales(one: ColorScale | null, other: ColorScale | null): Co
   return { ...other, low: Math.min(one.low, other.low), high: Math.max(one.high, other.high), knee: one.knee };
 }
 
-/** What a box shows for several nodes: the node with the number largest in size, -1 for none, and what is odd about them. */
+/** What a box shows for several nodes: the node with the largest magnitude, -1 for none, and its anomaly. */
 export function foremost({ values, anomalies }: NodeValues, nodes: readonly number[]): { node: number; anomaly: Anomaly } {
   let best = -1;
   const met = new Set<Anomaly>();
@@ -163,7 +163,7 @@ export function foremost({ values, anomalies }: NodeValues, nodes: readonly numb
   return { node: best, anomaly };
 }
 
-/** Colors of numbers on a scale, as places from 0 to 1; null where it has no place. */
+/** Position of a number on a scale, from 0 to 1; null if the scale cannot show it. */
 export function positionOn(scale: ColorScale | null, value: number): number | null {
   if (!scale || Number.isNaN(value) || (scale.scale === "log" && value <= 0)) return null;
   return position(scale, value);

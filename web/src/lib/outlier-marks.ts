@@ -4,7 +4,7 @@ import { zText } from "./statistics";
 import type { NodeValues } from "./node-colors";
 import { FAR } from "./wire";
 
-/** A mark at a node: in a few words, in a sentence, and whether it is too large, too small or broken. */
+/** A mark at a node: a short text, a sentence, and whether it is too large, too small or not finite. */
 export interface OutlierMark {
   readonly text: string;
   readonly about: string;
@@ -17,18 +17,18 @@ export interface Links {
   readonly child: readonly number[];
 }
 
-/** More beginnings than this are none: then everything is broken alike. */
+/** With more origins than this, none is marked: then everything is broken alike. */
 const FEW = 3;
-/** More than this part of all nodes is no exception: colors tell that everything changed. */
+/** If more than this share of all nodes changed, none is marked: the colors show it already. */
 const PART = 0.25;
 const MOST = 12;
-/** A change by this factor, in doublings. */
+/** log2 of a hundredfold change. */
 const HUGE = Math.log2(100);
 
 /**
- * The nodes to mark. Values break from what they were made from onwards, gradients the other way round.
+ * The nodes to mark. NaN spreads forwards in values and backwards in gradients.
  *
- * @param scores by node, the z-score that Python computed, or of a change, how often the size has doubled; NaN for none.
+ * @param scores by node, the z-score that Python computed, or the log2 of a change; NaN for none.
  */
 export function outlierMarks(nodeValues: NodeValues, links: Links, scores: ArrayLike<number>, isBackward: boolean): Map<number, OutlierMark> {
   const marks = new Map<number, OutlierMark>();
@@ -51,7 +51,7 @@ function zScoreMark(z: number): OutlierMark {
   return { text: `z ${zText(z)} vs. step`, about: `far ${how} the other tensors of its role at this step (robust z-score)`, how };
 }
 
-/** Nodes that hold NaN or Inf, and got it from nowhere. */
+/** Nodes with NaN or Inf whose inputs are finite. */
 function firstNonFinite({ anomalies }: NodeValues, { parent, child }: Links): number[] {
   const isHeir = new Uint8Array(anomalies.length);
   child.forEach((node, edge) => {

@@ -11,7 +11,7 @@ function picture(tiles: number, rows: number, columns: number, axes: Image["axes
   const down = Math.ceil(tiles / across);
   return {
     kind: tiles > 1 ? "tiles" : "matrix", rows: down * rows, columns: across * columns, tile_rows: rows, tile_columns: columns, n_tiles: tiles,
-    low: 0, high: 1, data: "", caption: "", axes, first, tile_word: "", n_all: tiles, ranges: [],
+    low: 0, high: 1, data: "", caption: "", axes, first, tile_word: "", n_tiles_total: tiles, ranges: [],
   };
 }
 
@@ -34,7 +34,7 @@ test("channels are read from their tiles, also where they stand last", () => {
   assert.equal(read(5, 6), null, "behind the last tile there is nothing");
 });
 
-test("one head alone is read where it stands", () => {
+test("one head alone is read where it is", () => {
   const read = exactReader(picture(1, 4, 4, [1, 2, 3], [0, 2, 0, 0]), [2, 3, 4, 4], counted(96), null)!;
   assert.deepEqual(read(1, 3), { index: [0, 2, 1, 3], value: 2 * 16 + 4 + 3 });
 });

@@ -4,7 +4,7 @@ import { placeOf } from "./pixels";
 import type { Image } from "./wire";
 
 export interface Element {
-  /** Its place in the kept value. */
+  /** Its index in the kept value. */
   readonly index: readonly number[];
   readonly value: number;
 }

@@ -7,7 +7,7 @@ import { decodedPixels, kindsOf, placeOf, valueAt } from "./pixels";
 import type { Image } from "./wire";
 
 const image = (shades: number[], low: number, high: number): Image => ({
-  kind: "matrix", rows: 2, columns: 2, tile_rows: 2, tile_columns: 2, n_tiles: 1, low, high, caption: "", axes: [-1, 0, 1], first: [0, 0], tile_word: "", n_all: 0, ranges: [],
+  kind: "matrix", rows: 2, columns: 2, tile_rows: 2, tile_columns: 2, n_tiles: 1, low, high, caption: "", axes: [-1, 0, 1], first: [0, 0], tile_word: "", n_tiles_total: 0, ranges: [],
   data: Buffer.from(shades).toString("base64"),
 });
 

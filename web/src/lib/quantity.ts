@@ -3,7 +3,7 @@
 export interface Quantity {
   /** "value", "grad", "inner_grad", "update", or a further statistic. */
   readonly what: string;
-  /** How often it came in the step: 2 for "grad@2", what a second step of the optimizer read. */
+  /** Occurrence within the step: 2 for "grad@2", the gradient that a second optimizer step read. */
   readonly number: number;
   /** "aux" for "grad/aux"; "" for the whole. */
   readonly loss: string;
@@ -25,12 +25,12 @@ const TITLES: Readonly<Record<string, string>> = { grad: "gradient", inner_grad:
 export function quantityTitle(of: string): string {
   const { what, number, loss } = quantity(of);
   const title = TITLES[what] ?? what;
-  // Runs of before "grad@2" have "grad/2" for a second step of the optimizer as well as for a loss named "2".
+  // Old runs wrote "grad/2" for a second optimizer step, which is ambiguous with a loss named "2".
   if (loss) return /^\d+$/.test(loss) ? `${title} ${loss}` : `${title} of ${loss}`;
   return number > 1 ? `${title}, ${what === "inner_grad" ? "call" : "optimizer step"} ${number}` : title;
 }
 
-/** The same beside the others of the tensor: "of aux". */
+/** Short form within a list of quantities of one tensor: "of aux". */
 export function quantityName(of: string): string {
   const title = quantityTitle(of);
   return of.startsWith("grad/") ? title.replace(/^gradient (?=of )/, "") : title;

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { ancestors, between, descendants, adjacency } from "./reachability";
 
-const diamond = adjacency(6, [0, 0, 1, 2, 3], [1, 2, 3, 3, 4]); // 0 → 1, 2 → 3 → 4; 5 stands alone
+const diamond = adjacency(6, [0, 0, 1, 2, 3], [1, 2, 3, 3, 4]); // 0 → 1, 2 → 3 → 4; 5 is isolated
 
 const members = (reached: Uint8Array): number[] => [...reached.keys()].filter((node) => reached[node] === 1);
 
@@ -24,7 +24,7 @@ test("the paths between two nodes are the same in whichever order they are asked
   assert.deepEqual(members(between(diamond, [4], [1])), [1, 3, 4]);
 });
 
-test("there is no path between siblings, nor to a node that stands alone", () => {
+test("there is no path between siblings, nor to a isolated node", () => {
   assert.deepEqual(members(between(diamond, [1], [2])), []);
   assert.deepEqual(members(between(diamond, [0], [5])), []);
 });

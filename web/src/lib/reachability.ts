@@ -13,7 +13,7 @@ export interface Adjacency {
   readonly down: Neighbors;
 }
 
-/** A node is in it if its entry is 1. */
+/** One byte per node: 1 if it is in the set. */
 export type NodeMask = Uint8Array;
 
 /** The edges of a graph of `n` nodes, given as two columns. */
@@ -45,7 +45,7 @@ export function descendants(graph: Adjacency, of: Iterable<number>): NodeMask {
   return flood(graph.n, graph.down, of);
 }
 
-/** The nodes on the paths from one set to the other, or back if there are none that way; nothing where no path is. */
+/** The nodes on paths from one set to the other, or from the other to the one if there are none; empty without a path. */
 export function between(graph: Adjacency, one: readonly number[], other: readonly number[]): NodeMask {
   const there = both(descendants(graph, one), ancestors(graph, other));
   return there.some((is) => is === 1) ? there : both(descendants(graph, other), ancestors(graph, one));

@@ -44,7 +44,7 @@ test("words are looked for in labels, functions, addresses and classes", () => {
   assert.deepEqual(search(index, "  "), { nodes: [], groups: [] });
 });
 
-test("a site is found as it stands, and by its pattern", () => {
+test("a site is found as it representatives, and by its pattern", () => {
   assert.equal(search(index, "h.*.attn/softmax").nodes.length, 24);
   assert.equal(search(index, "h.3.attn/softmax").nodes.length, 1);
   assert.equal(search(index, "h.*").groups.length, 24);

@@ -2,24 +2,24 @@
 
 import type { GraphView } from "./wire";
 
-/** Numbers of the nodes and of the groups found, in the order of the graph. */
+/** Indices of the matching nodes and groups, in graph order. */
 export interface Found {
   readonly nodes: readonly number[];
   readonly groups: readonly number[];
 }
 
-/** One of the things found. */
+/** One match. */
 export interface Hit {
   readonly key: string;
   readonly title: string;
   readonly about: string;
 }
 
-/** What is searched, made once for a view. */
+/** The searchable texts of a view, prepared once. */
 export interface SearchIndex {
   readonly nodes: readonly string[];
   readonly sites: readonly string[];
-  /** Of modules of one op their address, which is another name of what the op made; "" for all others. */
+  /** For a module with one op, its address, which is another name of the op's result; "" for others. */
   readonly leaves: readonly string[];
   readonly groups: readonly string[];
   readonly addresses: readonly string[];
@@ -43,7 +43,7 @@ export function searchIndex({ nodes, groups }: GraphView, more: readonly string[
   };
 }
 
-/** What fits a query: all of its words, or, where `*` occurs in it, its pattern. */
+/** The matches of a query: all its words, or, if it contains `*`, its pattern. */
 export function search(index: SearchIndex, query: string): Found {
   const asked = query.trim();
   if (!asked) return NOTHING;
@@ -100,7 +100,7 @@ function escape(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
-/** The things found as one list: what is called just so first, then in the order of the graph, a module before what is in it. */
+/** All matches as one list: exact names first, then in graph order, a module before its contents. */
 export function hits({ nodes, groups, noun }: GraphView, found: Found, query = ""): Hit[] {
   const out: Hit[] = [];
   let next = 0;

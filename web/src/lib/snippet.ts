@@ -22,7 +22,7 @@ export function nestedList(elements: readonly string[], shape: readonly number[]
   return list(0);
 }
 
-/** The elements of a table as the server writes it: behind the places of each line, without its head. */
+/** The values of a CSV file from the server: the last column, without the header. */
 export function elementsOf(csv: string, shape: readonly number[]): string[] {
   const nBefore = Math.max(0, shape.length - 1);
   return csv.trimEnd().split("\n").slice(1).flatMap((line) => line.split(",").slice(nBefore));

@@ -7,7 +7,7 @@ import { aboutOf, allMissing, cardsOf, isHistogramPart, isQuantile, isLogScaled,
 import { STATISTICS, type StatisticView } from "./wire";
 
 const one = (name: string, value: number | null, also: Partial<StatisticView> = {}): StatisticView => ({
-  name, value, word: "", z_history: null, z_step: null, n_history: 20, n_step: 12, ...also,
+  name, value, non_finite: "", z_history: null, z_step: null, n_history: 20, n_step: 12, ...also,
 });
 
 test("the usual statistics come first, quantiles last and in order, pieces of the histogram not at all", () => {
@@ -51,7 +51,7 @@ test("zeros are told as a share, and what is not finite in one card", () => {
 });
 
 test("a mean that is not finite is told as such, and stands out", () => {
-  const [card] = cardsOf([one("mean", null, { word: "-inf" })]);
+  const [card] = cardsOf([one("mean", null, { non_finite: "-inf" })]);
   assert.deepEqual([card.text, card.isOut], ["−∞", true]);
   assert.equal(cardsOf([one("mean", null)])[0].text, "–");
 });
@@ -60,7 +60,7 @@ test("what a tensor cannot have is a dash that says why, and no fault", () => {
   const [card] = cardsOf([one("batch_std", null)]);
   assert.deepEqual([card.text, card.exact, card.isOut], ["–", "none for a tensor without samples, or with one", false]);
   assert.deepEqual([allMissing("batch_std"), allMissing("std")], ["NaN at every step, as for a tensor without samples, or with one.", undefined]);
-  assert.equal(cardsOf([one("batch_std", null, { word: "nan" })])[0].isOut, true);
+  assert.equal(cardsOf([one("batch_std", null, { non_finite: "nan" })])[0].isOut, true);
 });
 
 test("what is broken is said before what is far off", () => {
@@ -76,7 +76,7 @@ test("many dead units are marked, a few are only told", () => {
 });
 
 test("of a tensor without elements nothing is said, and nothing stands out", () => {
-  const statistics = [one("count", 0), one("mean", null, { word: "nan" }), one("nans", null, { word: "nan" }), one("infs", null, { word: "nan" })];
+  const statistics = [one("count", 0), one("mean", null, { non_finite: "nan" }), one("nans", null, { non_finite: "nan" }), one("infs", null, { non_finite: "nan" })];
   assert.deepEqual(cardsOf(statistics).map(({ title, text, isOut }) => [title, text, isOut]), [["mean", "–", false], ["NaN · Inf", "–", false]]);
   assert.equal(remark(statistics), "");
   assert.equal(remark([one("count", 8), one("nans", 8)]), "holds only NaN");

@@ -8,7 +8,7 @@ const RANKS: ReadonlyMap<string, number> = new Map(STATISTICS.map(({ name }, ran
 /** Statistics that are not in the table come before the quantiles. */
 const UNRANKED = STATISTICS.findIndex(({ part }) => part === "quantile") - 0.5;
 
-/** What is known of a statistic; one that is not in the table is called by its name. */
+/** The entry of a statistic; one that is not in the table has its name as title. */
 export function statisticOf(name: string): Statistic {
   return BY_NAME.get(name) ?? { ...UNKNOWN, name, title: name.replaceAll("_", " ") };
 }
@@ -18,7 +18,7 @@ export function titleOf(name: string): string {
   return statisticOf(name).title;
 }
 
-/** The pieces of a histogram are drawn, and quantiles stand together. */
+/** Whether it has its own card: histogram bins and quantiles are shown together elsewhere. */
 export function isHistogramPart(name: string): boolean {
   return statisticOf(name).part === "histogram";
 }
@@ -27,7 +27,7 @@ export function isQuantile(name: string): boolean {
   return statisticOf(name).part === "quantile";
 }
 
-/** Whether it spans powers of ten over a training. */
+/** Whether it typically spans powers of ten over a training run. */
 export function isLogScaled(name: string): boolean {
   return statisticOf(name).scale === "log";
 }
@@ -38,7 +38,7 @@ export function selectableStatistics(names: readonly string[]): string[] {
   return names.filter((name) => !isHistogramPart(name)).sort((a, b) => rank(a) - rank(b));
 }
 
-/** The statistic that tells most at a glance, of those there are: the size of the values. */
+/** The default statistic: the magnitude of the values. */
 export function defaultStatistic(names: readonly string[]): string {
   const all = selectableStatistics(names);
   return all.find((name) => statisticOf(name).is_size) ?? all[0] ?? "";
@@ -59,9 +59,9 @@ export interface StatisticCard {
   readonly title: string;
   readonly text: string;
   readonly exact: string;
-  /** What is remarkable about it. */
+  /** Labels of its outliers. */
   readonly marks: readonly string[];
-  /** What else there is to say. */
+  /** Further notes. */
   readonly notes: readonly string[];
   readonly isOut: boolean;
 }
@@ -72,7 +72,7 @@ export interface Dead {
   readonly units: number;
 }
 
-/** From this share of dead units on, something is wrong. */
+/** Share of dead units from which the card is marked. */
 const MANY_DEAD = 0.1;
 
 /** The statistics of one tensor at one step as cards; quantiles are left to the picture of them. */
@@ -92,7 +92,7 @@ function plainCards(statistics: readonly StatisticView[]): StatisticCard[] {
   return names.filter((name) => !statisticOf(name).is_fault || name === faults[0]).map((name) => cardOf(named.get(name)!, named, faults));
 }
 
-/** What counts faults, in one card; where nothing does, what says whether there are any. */
+/** Counts of NaN and Inf in one card; without counts, the flag whether there are any. */
 function faultsOf(names: readonly string[]): string[] {
   const faults = names.filter((name) => statisticOf(name).is_fault);
   const counts = faults.filter((name) => statisticOf(name).unit === "elements");
@@ -104,7 +104,7 @@ function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>, f
   const { unit, is_fault: isFault } = statisticOf(name);
   const count = named.get("count")?.value;
   const title = isFault ? faults.map(titleOf).join(" · ") : titleOf(name);
-  // Of nothing there is nothing to say.
+  // An empty tensor has no statistics to report.
   if (count === 0) return { name, title, text: "–", exact: "no elements", marks: [], notes: [], isOut: false };
   if (isFault) {
     const text = faults.map((each) => (unit === "flag" ? (named.get(each)!.value ? "some" : "none") : formatStatistic(named.get(each)!))).join(" · ");
@@ -114,24 +114,24 @@ function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>, f
   const isShare = unit === "elements" && one.value !== null && count;
   const text = isShare ? `${short((100 * one.value!) / count)} %` : formatStatistic(one);
   const whole = one.value === null ? missingText(one) || text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
-  return { name, title: titleOf(name), text, exact: whole, marks, notes: [], isOut: marks.length > 0 || one.word !== "" };
+  return { name, title: titleOf(name), text, exact: whole, marks, notes: [], isOut: marks.length > 0 || one.non_finite !== "" };
 }
 
 /** Why a tensor has no such statistic; "" where it should have it. */
-export function missingText({ name, value, word }: StatisticView): string {
+export function missingText({ name, value, non_finite }: StatisticView): string {
   const { undefined: which } = statisticOf(name);
-  return value === null && !word && which ? `none for ${which}` : "";
+  return value === null && !non_finite && which ? `none for ${which}` : "";
 }
 
-/** What a curve says that is a number at no step, where some tensors have no such statistic. */
+/** Message of a curve without any finite value, for statistics that some tensors cannot have. */
 export function allMissing(name: string): string | undefined {
   const { undefined: which } = statisticOf(name);
   return which ? `NaN at every step, as for ${which}.` : undefined;
 }
 
-function formatStatistic({ value, word }: StatisticView): string {
+function formatStatistic({ value, non_finite }: StatisticView): string {
   if (value !== null) return short(value);
-  return { nan: "NaN", inf: "∞", "-inf": "−∞" }[word] ?? "–";
+  return { nan: "NaN", inf: "∞", "-inf": "−∞" }[non_finite] ?? "–";
 }
 
 /** Short labels of the z-scores that mark an outlier. */
@@ -140,12 +140,12 @@ export function marksOf({ z_history, z_step }: StatisticView): string[] {
   return [...say(z_step, "step"), ...say(z_history, "past")];
 }
 
-/** A z-score in few figures; large ones were cut off. */
+/** A z-score with few digits; large ones were clipped. */
 export function zText(z: number): string {
   return Math.abs(z) >= LARGEST ? (z > 0 ? "> 99" : "< −99") : short(Number(z.toFixed(1)));
 }
 
-/** How a tensor compares with the one that should be alike; "" where it does. `what` is "gradient", "value"… */
+/** How a tensor differs from its sibling; "" if it does not. `what` is "gradient", "value"… */
 export function compareWithSibling(sibling: Pick<Sibling, "site" | "n" | "ratio"> | null, what: string): string {
   if (!sibling) return "";
   const { site, n, ratio } = sibling;

@@ -2,7 +2,7 @@
 
 export type Theme = "light" | "dark";
 
-/** What the notebook says of itself; null where nothing does, and the system's preference counts. */
+/** The theme that the notebook declares; null if it declares none, so that the system preference applies. */
 export function themeAround(html: Element, body: Element): Theme | null {
   const jupyter = body.getAttribute("data-jp-theme-light");
   if (jupyter !== null) return jupyter === "true" ? "light" : "dark";
@@ -15,7 +15,7 @@ export function themeAround(html: Element, body: Element): Theme | null {
   return null;
 }
 
-/** Keep `data-theme` of the picture at that of the notebook. Gives a function that ends it. */
+/** Keep `data-theme` in sync with the notebook. Returns a function that stops. */
 export function follow(root: HTMLElement): () => void {
   const { documentElement: html, body } = document;
   const take = () => {

@@ -1,8 +1,8 @@
 // Virtual scrolling for long tables: visible rows, sort order, keyboard movement.
 
-/** A browser gives up on taller elements: beyond it, the scroll bar stands for more rows than it has pixels. */
+/** Browsers limit the height of elements: for longer tables, one pixel of scrolling stands for several pixels of rows. */
 const TALLEST = 8_000_000;
-/** Rows drawn above and below what is in view, so that a quick hand does not outrun the drawing. */
+/** Extra rows rendered above and below the view, so that fast scrolling shows no gaps. */
 const BEYOND = 6;
 
 /** The rows to be drawn: from `first` to before `end`, the first of them `top` pixels below the upper end. */
@@ -22,7 +22,7 @@ export function windowAt(scrolled: number, height: number, rowHeight: number, n:
   const whole = heightOf(n, rowHeight);
   const room = whole - height;
   const top = Math.max(0, Math.min(scrolled, Math.max(0, room)));
-  // Where rows are squeezed, what is scrolled is a share of the way, and rows stand relative to what is in view.
+  // For squeezed tables, the scroll position is a fraction, and rows are placed relative to the view.
   const exact = whole < n * rowHeight && room > 0 ? (top / room) * (n * rowHeight - height) : top;
   const first = Math.max(0, Math.floor(exact / rowHeight) - BEYOND);
   const end = Math.min(n, Math.ceil((exact + height) / rowHeight) + BEYOND);
@@ -71,10 +71,11 @@ function byNumber(rows: Int32Array, by: (row: number) => number, isDown: boolean
   return places.map((place) => rows[place]);
 }
 
-/** Statistics are of single precision: their bits, as a number that grows with them, in front of their place. */
+/** Statistics are float32: their bits, mapped so that they sort like the numbers, above the index. */
 function sortedSingles(values: Float64Array, isDown: boolean): Int32Array {
   const bits = new Int32Array(Float32Array.from(values).buffer);
   const keys = Float64Array.from(values, (value, place) => {
+    // Flipping the bits of negative numbers, and the sign of others, makes unsigned order the order of the floats.
     const up = bits[place] < 0 ? ~bits[place] >>> 0 : (bits[place] | 0x80000000) >>> 0;
     const key = Number.isNaN(value) ? 0xffffffff : isDown ? ~up >>> 0 : up;
     return key * PLACES + place;
@@ -88,12 +89,13 @@ function sortedDoubles(values: Float64Array, isDown: boolean): Int32Array {
     const [x, y] = [values[a], values[b]];
     if (x < y) return -sign;
     if (x > y) return sign;
-    // Equal ones keep their places, also where the order is turned.
+    // Equal rows keep their order in both directions.
     if (x === y) return a - b;
     return (Number.isNaN(x) ? 1 : 0) - (Number.isNaN(y) ? 1 : 0) || a - b;
   });
 }
 
+// One collator for all comparisons is much faster than localeCompare. Numeric, so that h.2 comes before h.10.
 const ALPHABET = new Intl.Collator("en", { numeric: true });
 
 function byText(rows: Int32Array, by: (row: number) => string, isDown: boolean): Int32Array {

@@ -2,7 +2,7 @@
 
 export type Kind = "input" | "buffer" | "constant" | "plain" | "parametric" | "made" | "standin" | "failed" | "target" | "loss";
 export type Form = "function" | "leaf" | "folded" | "small";
-export type Mark = "" | "new" | "gone" | "changed";
+export type Mark = "" | "new" | "removed" | "changed";
 export type Total = "sum" | "max";
 export type Scale = "log" | "linear" | "diverging";
 export type RunState = "live" | "ended" | "killed" | "unknown";
@@ -113,7 +113,7 @@ export interface EdgeColumns {
   /** Position or keyword, where the order of arguments matters. */
   argument: string[];
   /** Indices of the edges where the branch of a conditional leaves the path to the output. */
-  begins: number[];
+  branch_starts: number[];
 }
 
 /** A number for every node, to color the picture by. */
@@ -188,7 +188,7 @@ export interface Frame {
   group: number;
   stack: number;
   flags: number;
-  /** The common mark if everything in it is new or gone. */
+  /** The common mark if everything in it is new or removed. */
   mark: Mark;
 }
 
@@ -200,7 +200,7 @@ export interface Edge {
 }
 
 /** The details of one op or source. */
-export interface Detail {
+export interface OpDetails {
   row: number;
   label: string;
   site: string;
@@ -292,7 +292,7 @@ export interface Image {
   /** What a tile is: "channel", "head"…; "" if the value has no tiles. */
   tile_word: string;
   /** Number of tiles of the value, shown or not. */
-  n_all: number;
+  n_tiles_total: number;
   /** The `low` and `high` of each tile, if each has its own; else empty. */
   ranges: [number, number][];
 }
@@ -327,7 +327,7 @@ export interface PageItem {
   type: string;
   title: string;
   /** Creation time in seconds since 1970; 0 if unknown. */
-  made: number;
+  created: number;
   n_rows: number;
   n_units: number;
   /** Sites of a collection; empty for other entries. */
@@ -545,7 +545,7 @@ export interface TensorView {
   is_normalized: boolean;
   picture: ValuePicture | null;
   tokens: TokenValues | null;
-  beside: Beside[];
+  companions: Companion[];
   units: TableView | null;
   samples: TableView | null;
   /** Why units are unknown, or that an older version guessed them; else "". */
@@ -560,7 +560,7 @@ export interface StatisticView {
   /** None if there is none, or it is not finite. */
   value: number | null;
   /** "nan", "inf" or "-inf" if that is the value; "" for a number, and for statistics the tensor cannot have. */
-  word: string;
+  non_finite: string;
   /** Robust z-score among recent steps of this tensor of the same kind; None if there are too few. */
   z_history: number | null;
   /** Robust z-score among tensors of the same role at this step; None if there are too few. */
@@ -592,7 +592,7 @@ export interface TokenValues {
 }
 
 /** A companion of a tensor for the same sample: the target, or the model's output. */
-export interface Beside {
+export interface Companion {
   row: number;
   site: string;
   role: string;

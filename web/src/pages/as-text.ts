@@ -3,18 +3,18 @@
 import { raw, type Maybe } from "./numbers";
 import type { Bars, ColoredText, Facts, Heatmap, Histogram, Lines, Section, Table } from "./wire";
 
-export type Plate = Section["plates"][number];
+export type Block = Section["blocks"][number];
 
-export function asText(plate: Plate): string {
-  switch (plate.kind) {
-    case "prose": return plate.text;
-    case "facts": return ofFacts(plate);
-    case "table": return ofTable(plate);
-    case "lines": return ofLines(plate);
-    case "bars": return ofBars(plate);
-    case "histogram": return ofHistogram(plate);
-    case "heatmap": return ofHeatmap(plate);
-    case "text": return ofText(plate);
+export function asText(block: Block): string {
+  switch (block.kind) {
+    case "prose": return block.text;
+    case "facts": return ofFacts(block);
+    case "table": return ofTable(block);
+    case "lines": return ofLines(block);
+    case "bars": return ofBars(block);
+    case "histogram": return ofHistogram(block);
+    case "heatmap": return ofHeatmap(block);
+    case "text": return ofText(block);
   }
 }
 

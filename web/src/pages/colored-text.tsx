@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { Menu, Segments } from "../graph/controls";
 import { gradient } from "../lib/colors";
-import { ChannelList, strongestChannel, STRONGEST, strongestAt } from "./contest";
+import { ChannelList, strongestChannel, STRONGEST, strongestAt } from "./strongest-channel";
 import { useLinkedChannel } from "./linked-channels";
 import { scaleEndNumber, exactNumber } from "./numbers";
 import { rampOf } from "./colors";
@@ -26,15 +26,15 @@ interface At {
   readonly tip: TipPlace;
 }
 
-export function ColoredTextPlate({ plate, isDark }: { plate: ColoredText; isDark: boolean }) {
-  const { channels, texts } = plate;
-  const [{ kept: last, preview }, show] = useLinkedChannel(plate.link, plate.is_contest ? STRONGEST : "0");
+export function ColoredTextBlock({ block, isDark }: { block: ColoredText; isDark: boolean }) {
+  const { channels, texts } = block;
+  const [{ kept: last, preview }, show] = useLinkedChannel(block.link, block.shows_strongest ? STRONGEST : "0");
   const kept = Number(last) >= channels.length ? "0" : last; // another page may have fewer
   const chosen = preview ?? kept;
   const [isNumbered, setNumbered] = useState(false);
   const [isWhole, setWhole] = useState(false);
   const [at, setAt] = useState<At | null>(null);
-  const own = useMemo(() => (plate.is_contest ? texts.map((text) => strongestChannel(plate, text, chosen)) : []), [plate, chosen]);
+  const own = useMemo(() => (block.shows_strongest ? texts.map((text) => strongestChannel(block, text, chosen)) : []), [block, chosen]);
   if (!texts.length || !channels.length) return <p class="quiet">No text.</p>;
   const shown = chosen === ALL ? [...channels.keys()] : [chosen === STRONGEST ? -1 : Number(chosen)];
   const n = isWhole ? texts.length : initialTextCount(texts.map(({ tokens }) => tokens.length * shown.length));
@@ -51,19 +51,19 @@ export function ColoredTextPlate({ plate, isDark }: { plate: ColoredText; isDark
     if (own >= 0) setChosen(String(own));
   };
   return (
-    <div class={`colored${plate.is_contest ? " contest" : ""}`} onPointerLeave={() => look(null)}>
+    <div class={`colored${block.shows_strongest ? " strongest" : ""}`} onPointerLeave={() => look(null)}>
       <div class="colored-bar">
-        {channels.length > 1 && !plate.is_contest && <Channels channels={channels} chosen={chosen} onChoose={setChosen} />}
+        {channels.length > 1 && !block.shows_strongest && <Channels channels={channels} chosen={chosen} onChoose={setChosen} />}
         <button type="button" class="toggle" aria-pressed={isNumbered} title="Show the value below each token" onClick={() => setNumbered(!isNumbered)}>values</button>
-        {chosen !== ALL && !plate.is_contest && <Ramp most={plate.most[Number(chosen)]} plate={plate} isDark={isDark} />}
+        {chosen !== ALL && !block.shows_strongest && <Ramp most={block.most[Number(chosen)]} block={block} isDark={isDark} />}
       </div>
-      {plate.is_contest && <ChannelList plate={plate} chosen={kept} onChoose={setChosen} onPreview={(value) => show({ preview: value })} />}
+      {block.shows_strongest && <ChannelList block={block} chosen={kept} onChoose={setChosen} onPreview={(value) => show({ preview: value })} />}
       {texts.slice(0, n).map((text, place) => (
         <div class="colored-text" key={place}>
           {text.title && <div class="colored-title">{text.title}</div>}
           {shown.map((channel, line) => (
-            <TokenText key={line} text={text} channel={channel} name={channels[channel] ?? "the strongest"} isNamed={chosen === ALL} most={plate.most[channel] ?? 0}
-              isSigned={plate.is_signed} isShare={plate.is_share} isChoice={isChoice} values={own[place]?.values ?? text.values[channel]} styles={own[place]?.styles}
+            <TokenText key={line} text={text} channel={channel} name={channels[channel] ?? "the strongest"} isNamed={chosen === ALL} most={block.most[channel] ?? 0}
+              isSigned={block.is_signed} isShare={block.is_share} isChoice={isChoice} values={own[place]?.values ?? text.values[channel]} styles={own[place]?.styles}
               isDark={isDark} isNumbered={isNumbered} at={at?.text === place && (at.channel === channel || chosen !== ALL) ? at.token : -1}
               onAt={(token, element) => look(token < 0 || !element ? null : { text: place, token, channel, tip: placeOf(element) })}
               onChoose={(token) => choose(text, token)} />
@@ -72,7 +72,7 @@ export function ColoredTextPlate({ plate, isDark }: { plate: ColoredText; isDark
       ))}
       {n < texts.length && <button type="button" class="button" onClick={() => setWhole(true)}>Show all {texts.length} texts</button>}
       <Tip at={at?.tip ?? null}>
-        {at && <TokenReadout plate={plate} text={texts[at.text]} token={at.token} channel={chosen === ALL ? at.channel : shown[0]} kept={Number(kept)} isAlone={isChoice} />}
+        {at && <TokenReadout block={block} text={texts[at.text]} token={at.token} channel={chosen === ALL ? at.channel : shown[0]} kept={Number(kept)} isAlone={isChoice} />}
       </Tip>
     </div>
   );
@@ -86,38 +86,38 @@ function Channels({ channels, chosen, onChoose }: { channels: readonly string[];
   return <Segments name="Colored by" value={chosen} choices={[...choices, { value: ALL, text: "all", title: "All channels, stacked" }]} onChoose={onChoose} />;
 }
 
-function Ramp({ most, plate, isDark }: { most: number; plate: ColoredText; isDark: boolean }) {
-  const { is_signed: isSigned, is_share: isShare } = plate;
-  if (!most) return <span class="plate-ramp">zero everywhere</span>;
-  return <span class="plate-ramp">{isSigned ? scaleEndNumber(-most, isShare) : "0"}<i style={{ background: gradient(rampOf(isSigned, isDark)) }} />{scaleEndNumber(most, isShare)}</span>;
+function Ramp({ most, block, isDark }: { most: number; block: ColoredText; isDark: boolean }) {
+  const { is_signed: isSigned, is_share: isShare } = block;
+  if (!most) return <span class="block-ramp">zero everywhere</span>;
+  return <span class="block-ramp">{isSigned ? scaleEndNumber(-most, isShare) : "0"}<i style={{ background: gradient(rampOf(isSigned, isDark)) }} />{scaleEndNumber(most, isShare)}</span>;
 }
 
 interface TokenReadoutProps {
-  readonly plate: ColoredText;
+  readonly block: ColoredText;
   readonly text: Text;
   readonly token: number;
   readonly channel: number;
-  /** The channel that was chosen before the token was pointed at; not a number where all are shown. */
+  /** The channel selected before the hover; NaN if all are shown. */
   readonly kept: number;
   /** Whether the chosen channel alone is read. */
   readonly isAlone: boolean;
 }
 
-function TokenReadout({ plate, text, token, channel, kept, isAlone }: TokenReadoutProps) {
+function TokenReadout({ block, text, token, channel, kept, isAlone }: TokenReadoutProps) {
   const first = channel < 0 ? strongestAt(text, token) : channel;
   const isTarget = first >= 0 && text.chooses[token] === first;
   const isPreview = isTarget && kept >= 0 && kept !== first;
   // A hovered target shows its value for the pinned channel.
   const own = isPreview ? kept : first;
-  const others = isAlone || plate.channels.length > MOST_READ && !plate.is_contest ? [] : [...plate.channels.keys()].filter((place) => place !== own).slice(0, MOST_READ - 1);
+  const others = isAlone || block.channels.length > MOST_READ && !block.shows_strongest ? [] : [...block.channels.keys()].filter((place) => place !== own).slice(0, MOST_READ - 1);
   const read = [...(own < 0 ? [] : [own]), ...others].filter((place) => text.values[place][token] !== null);
   return (
     <>
       <div class="tip-head"><q>{visibleToken(text.tokens[token])}</q> {token + 1} of {text.tokens.length}{isTarget && ", the target"}</div>
       {read.map((place) => (
-        <div class={`tip-line${place === own ? " on" : ""}`} key={place}><span>{isAlone ? `for ${plate.channels[place]}` : plate.channels[place]}</span><b>{exactNumber(text.values[place][token], plate.is_share)}</b></div>
+        <div class={`tip-line${place === own ? " on" : ""}`} key={place}><span>{isAlone ? `for ${block.channels[place]}` : block.channels[place]}</span><b>{exactNumber(text.values[place][token], block.is_share)}</b></div>
       ))}
-      {read.length === 0 && !isTarget && <div class="tip-line"><span>{plate.missing}</span></div>}
+      {read.length === 0 && !isTarget && <div class="tip-line"><span>{block.missing}</span></div>}
       {isPreview && <div class="tip-line"><span>click to pin</span></div>}
     </>
   );

@@ -1,6 +1,6 @@
 // Colors of page items: tokens and cells by value, lines and series by index.
 
-import { colorAt, css, type Ramp, type Rgb } from "../lib/colors";
+import { colorAt, contrast, css, type Ramp, type Rgb } from "../lib/colors";
 
 /** In their order; the same as in views/pages/html.py. */
 const SERIES = ["--a", "--b", "--target", "--plum", "--param", "--bad", "--soft", "--input"];
@@ -9,12 +9,12 @@ export function seriesColor(place: number): string {
   return `var(${SERIES[place % SERIES.length]})`;
 }
 
-/** The class of a bar: where there are signs, those of tokens and cells. */
+/** CSS class of a bar; signed bars have the colors of tokens and cells. */
 export function sideOf(value: number, isSigned: boolean): string {
   return isSigned ? (value < 0 ? "below" : "above") : "";
 }
 
-// What is zero has the color of the ground: blue is below, orange to red above. By night large is bright.
+// Zero has the color of the background: blue is below, orange to red above. In dark mode, large values are bright.
 const SIGNED: Ramp = [[45, 58, 140], [111, 155, 209], [255, 255, 255], [236, 158, 104], [179, 37, 63]];
 const SIGNED_DARK: Ramp = [[150, 196, 255], [58, 96, 170], [27, 30, 36], [158, 78, 44], [255, 164, 108]];
 const RISING: Ramp = [[255, 255, 255], [249, 212, 140], [233, 140, 84], [184, 52, 84], [88, 24, 92]];
@@ -27,7 +27,7 @@ export function rampOf(isSigned: boolean, isDark: boolean): Ramp {
 
 export type CellStyle = Readonly<Record<"background" | "color", string>>;
 
-/** The colors of a token; null where it has no number, or none that shows. */
+/** The colors of a token; null if it has no value or none that shows. */
 export function tokenStyle(value: number | null, most: number, isSigned: boolean, isDark: boolean): CellStyle | null {
   if (value === null || !(most > 0) || value === 0 || (!isSigned && value < 0)) return null;
   const share = Math.max(-1, Math.min(1, value / most));
@@ -40,7 +40,7 @@ export function cellStyle(value: number | null, scale: CellScale, isDark: boolea
   return color && styleFor(color);
 }
 
-/** What decides on the colors of cells: a heatmap is one. The palest may be the greater end. */
+/** The color scale of cells, such as a heatmap. `low`, the palest end, may be greater than `high`. */
 export interface CellScale {
   readonly low: number | null;
   readonly high: number | null;
@@ -67,14 +67,3 @@ function styleFor(color: Rgb): CellStyle {
 
 const DARK: Rgb = [0, 0, 0]; // a dark gray would be read less well on the colors in the middle
 const PALE: Rgb = [255, 255, 255];
-
-/** How well one color is read on another, from 1 to 21, as WCAG counts it. */
-export function contrast(one: Rgb, other: Rgb): number {
-  const [a, b] = [luminance(one), luminance(other)];
-  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-}
-
-function luminance(color: Rgb): number {
-  const [red, green, blue] = color.map((part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-}

@@ -17,10 +17,10 @@ function breakable(value: string): ComponentChildren {
   return value.split(/(?<=[/\\])/).map((part, i) => (i ? [<wbr key={i} />, part] : part));
 }
 
-export function FactsPlate({ plate }: { plate: Facts }) {
+export function FactsBlock({ block }: { block: Facts }) {
   return (
-    <dl class="plate-facts">
-      {plate.items.map(({ name, value, remark }, i) => (
+    <dl class="block-facts">
+      {block.items.map(({ name, value, remark }, i) => (
         <div key={i} class={roomOf(value)}>
           <dt>{name}</dt>
           <dd>{breakable(value)}{remark && <small>{remark}</small>}</dd>

@@ -6,7 +6,7 @@ const STEPS: Readonly<Record<string, Place>> = {
   ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [0, -Infinity], End: [0, Infinity],
 };
 
-/** The place after a key; the first of all where there was none before; null where the key means nothing here. */
+/** The position after a key; the first if there was none; null if the key does not move. */
 export function cellAfterKey(key: string, at: Place | null, rows: number, columns: number): Place | null {
   const step = STEPS[key];
   if (!step || rows < 1 || columns < 1) return null;

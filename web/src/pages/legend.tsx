@@ -12,7 +12,7 @@ interface Props {
 export function Key({ names, dashes, hidden, onToggle }: Props) {
   if (names.length < 2) return null;
   return (
-    <div class="plate-key">
+    <div class="block-key">
       {names.map((name, place) => (
         <button type="button" key={place} aria-pressed={!hidden.has(place)} title={hidden.has(place) ? "Show" : "Hide"} onClick={() => onToggle(place)}>
           <Swatch place={place} isDashed={dashes?.[place]} />{name}
@@ -28,11 +28,4 @@ export function Swatch({ place, isDashed = false }: { place: number; isDashed?: 
       <line x1={1} x2={17} y1={4} y2={4} style={{ stroke: seriesColor(place) }} stroke-dasharray={isDashed ? "5 3" : undefined} />
     </svg>
   );
-}
-
-/** With or without one of them. */
-export function toggled(hidden: ReadonlySet<number>, place: number): ReadonlySet<number> {
-  const next = new Set(hidden);
-  if (!next.delete(place)) next.add(place);
-  return next;
 }

@@ -6,13 +6,13 @@ import { useContext, useEffect, useState } from "preact/hooks";
 export interface ChannelChoice {
   /** The number of a channel, or a word for several. */
   readonly kept: string;
-  /** What is only pointed at. */
+  /** The hovered channel. */
   readonly preview: string | null;
 }
 
 type Listener = (shown: ChannelChoice) => void;
 
-/** Tells every text of a link what one of them shows. */
+/** Synchronizes the texts of a link. */
 export class LinkedChannels {
   private readonly newest = new Map<string, ChannelChoice>();
   private readonly hearers = new Map<string, Set<Listener>>();
@@ -37,7 +37,7 @@ export class LinkedChannels {
 /** One for each page. */
 export const LinkedContext = createContext<LinkedChannels | null>(null);
 
-/** What is shown, and the way to change it for all texts of the link; a text without one is by itself. */
+/** The selected channel, and a setter for all texts of the link; a text without a link has its own state. */
 export function useLinkedChannel(link: string, first: string): [ChannelChoice, (change: Partial<ChannelChoice>) => void] {
   const around = useContext(LinkedContext);
   const linked = link ? around : null;

@@ -2,7 +2,7 @@
 
 import { createContext } from "preact";
 
-/** What to do when a text in a column is pressed; null where it leads nowhere. */
+/** The action of a cell as a link; null for none. */
 export type Links = (text: string, column: string) => (() => void) | null;
 
 export const LinksContext = createContext<Links>(() => null);

@@ -31,7 +31,7 @@ export function percent(value: Maybe): string {
   return value === null ? "–" : `${(100 * value).toFixed(1).replace("-", "−")} %`;
 }
 
-/** The largest size of some numbers; 0 where there are none. */
+/** The largest magnitude; 0 if there are no numbers. */
 export function largest(values: Iterable<Maybe | undefined>): number {
   let most = 0;
   for (const value of values) if (value !== null && value !== undefined && Math.abs(value) > most) most = Math.abs(value);

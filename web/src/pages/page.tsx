@@ -7,50 +7,50 @@ import { useTheme } from "../graph/hooks/use-theme";
 import "../style/index.css";
 import "../style/pages.css";
 import { LinkedChannels, LinkedContext } from "./linked-channels";
-import { PlateView } from "./plate";
+import { BlockView } from "./block";
 import type { Page, Section } from "./wire";
 
-export function PlatesPage({ page }: { page: Page }) {
+export function BlocksPage({ page }: { page: Page }) {
   const [element, setElement] = useState<HTMLElement | null>(null);
   const scroller = useRef<HTMLElement>(null);
   const { isDark, turn } = useTheme(element);
   return (
-    <div class={`plates${isDark ? " dark" : ""}`} ref={setElement}>
+    <div class={`blocks${isDark ? " dark" : ""}`} ref={setElement}>
       <header class="header">
         <div class="logo" title="Cutaway"><Logo /><span>Cutaway</span></div>
         <h1 title={page.title}>{page.title}</h1>
-        <PlatesNav page={page} scroller={() => scroller.current} />
+        <BlocksNav page={page} scroller={() => scroller.current} />
         <div class="header-buttons"><IconButton icon="theme" title="Toggle dark mode" onClick={turn} /></div>
       </header>
-      <main class="plates-body" ref={scroller}>
-        <PlatesBody page={page} isDark={isDark} />
+      <main class="blocks-body" ref={scroller}>
+        <BlocksBody page={page} isDark={isDark} />
       </main>
     </div>
   );
 }
 
-/** A way to each section, where there are several. */
-export function PlatesNav({ page, scroller }: { page: Page; scroller(): HTMLElement | null }) {
+/** Navigation between sections. */
+export function BlocksNav({ page, scroller }: { page: Page; scroller(): HTMLElement | null }) {
   if (page.sections.length < 2) return null;
   const goTo = (place: number): void => {
-    const section = scroller()?.querySelectorAll<HTMLElement>(".plate-section")[place];
+    const section = scroller()?.querySelectorAll<HTMLElement>(".block-section")[place];
     section?.scrollIntoView({ block: "start" });
     section?.focus({ preventScroll: true });
   };
   return (
-    <nav class="plates-nav" aria-label="Sections">
+    <nav class="blocks-nav" aria-label="Sections">
       {page.sections.map(({ title }, place) => <button type="button" key={place} onClick={() => goTo(place)}>{title}</button>)}
     </nav>
   );
 }
 
 /** The content below the title. */
-export function PlatesBody({ page, isDark }: { page: Page; isDark: boolean }) {
+export function BlocksBody({ page, isDark }: { page: Page; isDark: boolean }) {
   const [linked] = useState(() => new LinkedChannels());
   return (
     <LinkedContext.Provider value={linked}>
-      {page.about && <p class="plates-about">{page.about}</p>}
-      <div class="plates-grid">
+      {page.about && <p class="blocks-about">{page.about}</p>}
+      <div class="blocks-grid">
         {page.sections.map((section, place) => <SectionView section={section} isDark={isDark} key={place} />)}
       </div>
     </LinkedContext.Provider>
@@ -59,17 +59,17 @@ export function PlatesBody({ page, isDark }: { page: Page; isDark: boolean }) {
 
 export function SectionView({ section, isDark }: { section: Section; isDark: boolean }) {
   return (
-    <section class={`plate-section${section.is_wide ? " wide" : ""}`} tabIndex={-1} aria-label={section.title}>
+    <section class={`block-section${section.is_wide ? " wide" : ""}`} tabIndex={-1} aria-label={section.title}>
       <h2>{section.title}</h2>
       {section.about && <p class="section-about">{section.about}</p>}
       <div class={areCharts(section) ? "side-by-side" : ""}>
-        {section.plates.map((plate, place) => <PlateView plate={plate} isDark={isDark} key={place} />)}
+        {section.blocks.map((block, place) => <BlockView block={block} isDark={isDark} key={place} />)}
       </div>
     </section>
   );
 }
 
 /** Charts stand beside each other where there is room. */
-function areCharts({ is_wide: isWide, plates }: Section): boolean {
-  return isWide && plates.length > 1 && plates.every(({ kind }) => ["lines", "bars", "histogram", "heatmap"].includes(kind));
+function areCharts({ is_wide: isWide, blocks }: Section): boolean {
+  return isWide && blocks.length > 1 && blocks.every(({ kind }) => ["lines", "bars", "histogram", "heatmap"].includes(kind));
 }

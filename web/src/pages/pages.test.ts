@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { asText, type Plate } from "./as-text";
+import { asText, type Block } from "./as-text";
 import type { Frame } from "./charts/chart";
-import { strongestChannel, STRONGEST, strongestAt } from "./contest";
+import { strongestChannel, STRONGEST, strongestAt } from "./strongest-channel";
 import { sidesOf } from "./scroll-edges";
 import { roomOf } from "./facts";
 import { outline } from "./charts/histogram";
@@ -13,11 +13,11 @@ import { band, path } from "./charts/lines";
 import { LinkedChannels } from "./linked-channels";
 import { largest, percent, raw, shortNumber, exactNumber } from "./numbers";
 import { nearest, paddedScale, scaleOf } from "./charts/scale";
-import { cellShare, cellStyle, contrast, rampOf, seriesColor, tokenStyle } from "./colors";
+import { cellShare, cellStyle, rampOf, seriesColor, tokenStyle } from "./colors";
 import { tipPlace } from "./tooltip";
 import { initialTextCount, visibleToken } from "./tokens";
 import { cellAfterKey } from "./grid-keys";
-import { colorAt } from "../lib/colors";
+import { colorAt, contrast } from "../lib/colors";
 
 const frame: Frame = { width: 100, height: 100, x: (value) => value * 10, y: (value) => 100 - value };
 
@@ -118,13 +118,13 @@ test("a cell between equal ends is in the middle, and one without a number has n
 
 test("a token has the color of the channel that is largest there, and none where all are zero", () => {
   const text = { tokens: ["a", "b", "c", "d"], values: [[1, -3, 0, null], [2, 1, 0, 4]], title: "", marks: [], chooses: [] };
-  const plate = { kind: "text" as const, title: "", channels: ["u", "v"], texts: [text], is_signed: true, is_contest: true, is_share: false, missing: "", link: "", most: [3, 4] };
+  const block = { kind: "text" as const, title: "", channels: ["u", "v"], texts: [text], is_signed: true, shows_strongest: true, is_share: false, missing: "", link: "", most: [3, 4] };
   assert.deepEqual(text.tokens.map((_, token) => strongestAt(text, token)), [1, 0, -1, 1]);
-  const { values, styles } = strongestChannel(plate, text, STRONGEST);
+  const { values, styles } = strongestChannel(block, text, STRONGEST);
   assert.deepEqual(values, [2, -3, null, 4]);
   assert.deepEqual(styles.map((style) => style?.background.includes(seriesColor(0))), [false, true, undefined, false]);
-  assert.deepEqual(strongestChannel(plate, text, "0").values, [1, -3, 0, null]);
-  assert.deepEqual(strongestChannel(plate, text, "0").styles.map(Boolean), [true, true, false, false]);
+  assert.deepEqual(strongestChannel(block, text, "0").values, [1, -3, 0, null]);
+  assert.deepEqual(strongestChannel(block, text, "0").styles.map(Boolean), [true, true, false, false]);
 });
 
 test("colors of series begin anew after the last", () => {
@@ -171,8 +171,8 @@ test("the outline of a histogram begins and ends on the ground", () => {
   assert.equal(outline([0, 1, 2], [5, 0], frame), "M0.0 100.0L0.0 95.0L10.0 95.0L10.0 100.0L20.0 100.0L20.0 100.0Z");
 });
 
-test("every plate is copied as text with whole numbers", () => {
-  const said: [Plate, string][] = [
+test("every block is copied as text with whole numbers", () => {
+  const said: [Block, string][] = [
     [{ kind: "prose", title: "", text: "a\n\nb" }, "a\n\nb"],
     [{ kind: "facts", title: "", items: [{ name: "n", value: "3", remark: "" }, { name: "m", value: "4", remark: "few" }] }, "n\t3\nm\t4\tfew"],
     [{ kind: "table", title: "", columns: [{ name: "a", kind: "text", about: "" }, { name: "b", kind: "share", about: "" }], rows: [["x\ty\nz", 1 / 3], ["", null]] }, "a\tb\nx y z\t0.3333333333333333\n\t"],
@@ -182,9 +182,9 @@ test("every plate is copied as text with whole numbers", () => {
     [{ kind: "histogram", title: "", edges: [0, 1, 2], series: [{ name: "s", counts: [3, 4] }] }, "from\tto\ts\n0\t1\t3\n1\t2\t4"],
     [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, null]], low: 0, high: 1, is_diverging: false, is_log: false, shows_numbers: true, is_share: false, texts: [], notes: [] }, "\tc\td\nr\t1\t"],
     [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, 20]], low: 100, high: 1, is_diverging: false, is_log: true, shows_numbers: true, is_share: false, texts: [["a", "b"]], notes: [] }, "\tc\t\td\t\nr\t1\ta\t20\tb"],
-    [{ kind: "text", title: "", channels: ["u", "v"], texts: [{ tokens: ["a", "b"], values: [[1, 2], [3, null]], title: "", marks: [], chooses: [] }], is_signed: true, is_contest: false, is_share: false, missing: "", link: "", most: [2, 3] }, "text\ttoken\tu\tv\n1\ta\t1\t3\n1\tb\t2\t"],
+    [{ kind: "text", title: "", channels: ["u", "v"], texts: [{ tokens: ["a", "b"], values: [[1, 2], [3, null]], title: "", marks: [], chooses: [] }], is_signed: true, shows_strongest: false, is_share: false, missing: "", link: "", most: [2, 3] }, "text\ttoken\tu\tv\n1\ta\t1\t3\n1\tb\t2\t"],
   ];
-  for (const [plate, text] of said) assert.equal(asText(plate), text);
+  for (const [block, text] of said) assert.equal(asText(block), text);
 });
 
 function rgb(color: string): [number, number, number] {

@@ -3,7 +3,7 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect } from "preact/hooks";
 
-/** The sides at which more lies, of "left", "right", "above" and "below". */
+/** The sides with more content: "left", "right", "above", "below". */
 export function sidesOf({ scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight }: Pick<Element, "scrollLeft" | "scrollTop" | "scrollWidth" | "scrollHeight" | "clientWidth" | "clientHeight">): string {
   const sides = [
     scrollLeft > 1 && "left", scrollLeft + clientWidth < scrollWidth - 1 && "right",
@@ -12,7 +12,7 @@ export function sidesOf({ scrollLeft, scrollTop, scrollWidth, scrollHeight, clie
   return sides.filter(Boolean).join(" ");
 }
 
-/** Keeps `data-more` of a frame right: at which sides of the scroller within it there is more. */
+/** Keeps `data-more` of an element up to date: the sides at which its scroller has more content. */
 export function useEdges(frame: RefObject<HTMLElement | null>, selector: string): void {
   useLayoutEffect(() => {
     const scroller = frame.current?.querySelector<HTMLElement>(selector);

@@ -12,19 +12,19 @@ const ROW = 26;
 /** A taller table is scrolled. */
 const MOST_HEIGHT = 460;
 
-export function TablePlate({ plate }: { plate: Table }) {
+export function TableBlock({ block }: { block: Table }) {
   const [selected, setSelected] = useState<number | null>(null);
   const frame = useRef<HTMLDivElement>(null);
   useEdges(frame, ".table");
   const links = useContext(LinksContext);
   const columns = useMemo(() => {
-    const widths = plate.columns.map(({ name, kind }, place) => (kind === "text" ? widthOf(plate.rows.map((row) => String(row[place] ?? "")), name) : 0));
+    const widths = block.columns.map(({ name, kind }, place) => (kind === "text" ? widthOf(block.rows.map((row) => String(row[place] ?? "")), name) : 0));
     const flexible = widths.indexOf(Math.max(...widths)); // one takes the room that is left
-    return plate.columns.map((column, place) => drawn(column, place, plate, { width: widths[place], isFlexible: place === flexible }, links));
-  }, [plate, links]);
+    return block.columns.map((column, place) => drawn(column, place, block, { width: widths[place], isFlexible: place === flexible }, links));
+  }, [block, links]);
   const go = (event: KeyboardEvent): void => {
     if (event.key !== "Enter" || selected === null || (event.target as Element).tagName === "BUTTON") return;
-    const cells = plate.columns.map(({ name, kind }, place) => (kind === "text" ? links(String(plate.rows[selected][place] ?? ""), name) : null));
+    const cells = block.columns.map(({ name, kind }, place) => (kind === "text" ? links(String(block.rows[selected][place] ?? ""), name) : null));
     const lead = cells.find((each) => each !== null);
     if (!lead) return;
     event.preventDefault();
@@ -32,8 +32,8 @@ export function TablePlate({ plate }: { plate: Table }) {
     lead();
   };
   return (
-    <div class="plate-table plate-frame" ref={frame} onKeyDown={go} style={{ height: `${Math.min(MOST_HEIGHT, 34 + ROW * Math.max(2, plate.rows.length))}px` }}>
-      <VirtualTable label={plate.title || "Table"} columns={columns} rows={plate.rows.length} selected={selected} onSelect={setSelected} empty="No rows." />
+    <div class="block-table block-frame" ref={frame} onKeyDown={go} style={{ height: `${Math.min(MOST_HEIGHT, 34 + ROW * Math.max(2, block.rows.length))}px` }}>
+      <VirtualTable label={block.title || "Table"} columns={columns} rows={block.rows.length} selected={selected} onSelect={setSelected} empty="No rows." />
     </div>
   );
 }

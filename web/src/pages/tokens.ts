@@ -1,6 +1,6 @@
 // Formats tokens for display: whitespace and empty tokens become visible.
 
-/** Signs for what would not be seen: the space that a token begins with, the end of a line, nothing at all. */
+/** Visible symbols for a leading space, a line break and an empty token. */
 export function visibleToken(token: string): string {
   if (token === "") return "∅";
   return token.replace(/\r?\n/g, "↵").replace(/\t/g, "→").replace(/^ +| +$/g, (spaces) => "·".repeat(spaces.length));
@@ -9,7 +9,7 @@ export function visibleToken(token: string): string {
 /** Tokens that are rendered before the user clicks "Show all". */
 export const MOST_TOKENS = 3000;
 
-/** How many of the texts are drawn at first: all that stay within the limit together, one at least. */
+/** How many texts are rendered initially: as many as stay within the limit, at least one. */
 export function initialTextCount(sizes: readonly number[], most = MOST_TOKENS): number {
   let total = 0;
   for (const [place, size] of sizes.entries()) {

@@ -12,7 +12,7 @@ export interface Box {
 /** Position of a tooltip, in pixels from the sides of its container. */
 export type TipPlace = Readonly<Partial<Record<"left" | "right" | "top" | "bottom", string>>>;
 
-/** So tall a tip may be, about. */
+/** Approximate maximum height of a tooltip. */
 const ROOM = 150;
 const GAP = 5;
 
@@ -28,5 +28,5 @@ export function tipPlace(own: Box, around: Box, end: number): TipPlace {
 }
 
 export function Tip({ at, children }: { at: TipPlace | null; children: ComponentChildren }) {
-  return <div class={`plate-tip${at ? "" : " gone"}`} aria-live="polite" style={at ?? {}}>{children}</div>;
+  return <div class={`block-tip${at ? "" : " hidden"}`} aria-live="polite" style={at ?? {}}>{children}</div>;
 }

@@ -12,11 +12,11 @@ export interface Page {
   kind: "page";
 }
 
-/** Plates with a common title. */
+/** Blocks of a page with a common title. */
 export interface Section {
   title: string;
   about: string;
-  plates: (Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText)[];
+  blocks: (Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText)[];
   /** Whether it takes the full width; other sections may be side by side. */
   is_wide: boolean;
 }
@@ -141,7 +141,7 @@ export interface ColoredText {
   /** The magnitude with the full color, per channel; the largest by default. */
   most: number[];
   /** Whether channels compete for tokens, as factors do: each has its own color and a curve beside the text, and a token has the color of its strongest channel. */
-  is_contest: boolean;
+  shows_strongest: boolean;
   /** Whether values are shares from 0 to 1, shown as percent. */
   is_share: boolean;
   /** Tooltip of a token without a value. */
@@ -155,7 +155,7 @@ export interface ColoredText {
 /** Tokens with values. */
 export interface Text {
   tokens: string[];
-  /** One row per channel of the plate, one number per token; None for a token without a value. */
+  /** One row per channel of the block, one number per token; None for a token without a value. */
   values: ((number | null)[])[];
   title: string;
   /** Positions of tokens to frame. */

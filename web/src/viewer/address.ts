@@ -5,10 +5,10 @@ import { INITIAL, ORDER, type State, type Selector } from "./state";
 import { TAB_IDS } from "./tabs";
 
 const KEPT = "~";
-/** What panels keep under these names is a place to go back to: a collection or a result, and a unit. */
+/** Changes of these panel states get their own history entry: collection or result, and unit. */
 const [PAGES, UNIT] = [["start", "neurons", "language"], "unit"];
 
-/** What differs from the first look, as text; "" if nothing does. */
+/** The differences from the initial state, as text; "" for none. */
 export function toHash(state: State): string {
   const params: [string, string][] = [];
   const add = (name: string, value: string, usual = ""): void => void (value !== usual && params.push([name, value]));
@@ -30,7 +30,7 @@ export function toHash(state: State): string {
   return params.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%2F", "/")}`).join("&");
 }
 
-/** The state behind such a text; what it does not say, or says badly, is as at first. */
+/** Parse such a text; missing and invalid parts keep their initial state. */
 export function fromHash(hash: string): State {
   const params = new URLSearchParams(hash.replace(/^#/, ""));
   const number = (name: string): number | null => (/^\d+$/.test(params.get(name) ?? "") ? Number(params.get(name)) : null);
@@ -58,7 +58,7 @@ export function fromHash(hash: string): State {
   };
 }
 
-/** A change after which the way back is worth an entry in the browser's history. */
+/** Whether a change gets its own entry in the browser's history. */
 function isNewPlace(before: State, now: State): boolean {
   const place = ({ tab, active, node, kept }: State): (string | null | undefined)[] => [tab, active, node, ...PAGES.map((name) => kept[name]), kept[UNIT]];
   return place(before).join("\n") !== place(now).join("\n");
@@ -66,10 +66,10 @@ function isNewPlace(before: State, now: State): boolean {
 
 /** Rate limit for URL changes, as browsers enforce one: burst, then changes per second. */
 const [MOST, A_SECOND] = [20, 2];
-/** Milliseconds within which the next node belongs to the same walk. */
+/** Selections within this many milliseconds share one history entry. */
 const WALK = 700;
 
-/** Says how long a change has to wait, in milliseconds; those that need not are counted. */
+/** Token bucket: returns how many milliseconds a change must wait; 0 consumes a token. */
 export function makeBudget(now: () => number): () => number {
   let [left, at] = [MOST, now()];
   return () => {
@@ -89,7 +89,7 @@ export function useAddress(state: State, onGo: (state: State) => void): void {
   const budget = useMemo(() => makeBudget(() => performance.now()), []);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    // At once, so that even a reload in the next moment shows it; only a long drag of the slider has to wait.
+    // Immediately, so that even an instant reload restores it; only a long drag of the slider is throttled.
     const write = (): void => {
       const hash = toHash(state);
       if (`#${hash}` === (location.hash || "#")) return;
@@ -100,7 +100,7 @@ export function useAddress(state: State, onGo: (state: State) => void): void {
       }
       const to = hash ? `#${hash}` : location.pathname + location.search;
       const isNew = isNewPlace(written.current, state);
-      // A walk from node to node, or from unit to unit, is one place to go back to, not thirty.
+      // Stepping through nodes or units is one history entry, not thirty.
       const isWalk = !isNewPlace({ ...written.current, node: state.node, kept: { ...written.current.kept, [UNIT]: state.kept[UNIT] } }, state) && performance.now() - pushed.current < WALK;
       if (isNew) pushed.current = performance.now();
       if (isNew && !isWalk) history.pushState(null, "", to);

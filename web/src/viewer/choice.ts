@@ -6,9 +6,9 @@ import type { Action, State } from "./state";
 
 /** What is shown. */
 export interface Choice {
-  /** The recorded step; -1 where none was recorded. */
+  /** The recorded step; -1 if there is none. */
   readonly step: number;
-  /** Its place in `run.steps`; -1 where none was recorded. */
+  /** Its index in `run.steps`; -1 if there is none. */
   readonly place: number;
   readonly kind: string | null;
   /** The selected node; null for none, also where this run has no such node. */
@@ -19,7 +19,7 @@ export interface Choice {
   readonly of: string;
   readonly iteration: number;
   readonly pass: number;
-  /** Which passes of the tensor curves are of: null for all. */
+  /** The passes that curves show; null for all. */
   readonly passFilter: PassFilter;
   readonly part: string;
   /** Number of the kept sample; null for the whole batch. */
@@ -32,13 +32,13 @@ export interface PassFilter {
   readonly pass: number | null;
 }
 
-/** What the selectors offer, worked out once for a run. */
+/** The options of the selectors, computed once per run. */
 export interface Options {
   /** Places in `run.steps`, by kind; "" has all. */
   readonly places: ReadonlyMap<string, readonly number[]>;
   /** In the order of the rows. */
   readonly nodes: ReadonlyMap<string, readonly RowView[]>;
-  /** Further names of nodes → the name they go by. */
+  /** Alias of a node → its name. */
   readonly aliases: ReadonlyMap<string, string>;
   /** "value", "grad", "grad/<loss>", "grad@2", "update", "inner_grad", as far as there are such rows. */
   readonly ofs: readonly string[];
@@ -75,7 +75,7 @@ function collectOptions(run: RunView): Options {
   return {
     places, nodes, aliases,
     ofs: [...ofs].sort((a, b) => rankOf(a) - rankOf(b) || a.localeCompare(b, "en", { numeric: true })),
-    // 0 is the iteration of what lies outside of all.
+    // 0 means: outside of all iterations.
     iterations: [...iterations].filter((iteration) => iteration > 0 || iterations.size === 1).sort((a, b) => a - b),
     passes: [...passes].sort((a, b) => a - b),
   };
@@ -227,7 +227,7 @@ export function stepBy(run: RunView, place: number, by: number, kind: string | n
   if (!possible.length) return place;
   const at = nearest(possible, (other) => other, place);
   const isBetween = possible[at] !== place;
-  // From between two of a kind, one step back is the one below, and one step on the one above.
+  // From a position between two steps of a kind, back is the lower and forward the upper one.
   const from = isBetween && by > 0 && possible[at] > place ? at - 1 : isBetween && by < 0 && possible[at] < place ? at + 1 : at;
   return possible[Math.max(0, Math.min(possible.length - 1, from + by))];
 }

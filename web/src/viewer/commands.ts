@@ -19,7 +19,7 @@ export interface CommandContext {
   readonly inspector: () => void;
   /** Show a short message. */
   readonly notify: (sentence: string) => void;
-  /** Called when the number of a step is to be typed. Gives a function that ends it. */
+  /** Subscribe to the command that opens the step input. Returns a function that unsubscribes. */
   readonly onType: (call: () => void) => () => void;
   readonly type: () => void;
 }
@@ -44,7 +44,7 @@ export function perform(command: Command, on: CommandContext): boolean {
   return action !== null;
 }
 
-/** Why a command does nothing here; "" where that needs no words. */
+/** Why a command has no effect; "" if that is obvious. */
 export function whyNot(command: Command, { run, choice, nKept }: Pick<CommandContext, "run" | "choice" | "nKept">): string {
   switch (command) {
     case "next kind": return "All steps of this run are of the same kind.";
@@ -58,7 +58,7 @@ export function whyNot(command: Command, { run, choice, nKept }: Pick<CommandCon
   }
 }
 
-/** What a command asks for, seen from what is shown; null for nothing. */
+/** The actions of a command in the current view; null for none. */
 export function actionOf(command: Command, { run, state, choice, nKept }: Pick<CommandContext, "run" | "state" | "choice" | "nKept">): Action | null {
   const tab = TAB_IDS.find((id) => id === command);
   if (tab) return { do: "tab", tab };
@@ -80,7 +80,7 @@ export function actionOf(command: Command, { run, state, choice, nKept }: Pick<C
     case "next iteration": return iterations.length < 2 ? null : { do: "iteration", iteration: nextInCycle([0, ...iterations], state.iteration > 0 ? choice.iteration : 0) };
     case "next pass": return passes.length < 2 ? null : { do: "pass", pass: nextInCycle([0, ...passes], state.pass > 0 ? choice.pass : 0) };
     case "next of": {
-      // Of a selected tensor only what was recorded of it is walked through.
+      // With a selected tensor, step only through its recorded quantities.
       const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
       const possible = rows ? ofs.filter((of) => rows.some((row) => row.of === of && row.part === choice.part)) : ofs;
       return possible.length < 2 ? null : { do: "of", of: nextInCycle(possible, choice.of) };

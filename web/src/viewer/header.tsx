@@ -11,6 +11,7 @@ import { tabOf, type Tab } from "./tabs";
 
 /** Up to this many runs, each has a chip, shown or not. */
 const FEW = 3;
+/** The colors `--run-0` to `--run-5` of viewer.css. */
 const N_COLORS = 6;
 
 const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [8, 4], [2, 3], [10, 3, 2, 3], [5, 3], [1, 3]];
@@ -126,7 +127,7 @@ function about({ path, n_steps, n_tensors, ranks, id, state }: RunItem, trouble:
   return [facts, trouble, "Shift + click to overlay or hide it"].filter(Boolean).join("\n");
 }
 
-/** All runs of the folder, to be put on the page and taken off it. */
+/** All runs of the folder, with checkboxes to show and hide them. */
 function RunList({ items, shown, active, act, onClose }: Pick<Props, "items" | "shown" | "active" | "act"> & { onClose(): void }) {
   const [query, setQuery] = useState("");
   const box = useRef<HTMLDivElement>(null);
@@ -166,7 +167,7 @@ function RunList({ items, shown, active, act, onClose }: Pick<Props, "items" | "
   );
 }
 
-/** Whether the run is being written, and whether the page goes along. */
+/** Whether the run is recording, and whether the page follows it. */
 function Live({ item, isFollowing, step, onFollow }: { item: RunItem; isFollowing: boolean; step: number; onFollow(): void }) {
   const last = item.last_step === null ? "" : ` ${item.last_step.toLocaleString("en")}`;
   if (item.state === "live") {

@@ -1,45 +1,27 @@
 // Help sheet of the viewer.
 
-import { useLayoutEffect, useRef } from "preact/hooks";
-import { IconButton } from "../graph/controls";
+import { HelpSheet } from "../graph/help";
 import { helpOf } from "./keys";
 import { isRunTab, tabOf, type Tab } from "./tabs";
 
-/** Keys as they are on a tab: the graph of a saved trace has most of them for itself. */
+/** The shortcuts of a tab; on the Ops tab, most keys belong to the graph. */
 export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
-  const sheet = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
-    sheet.current?.focus();
-    return () => before?.focus?.({ preventScroll: true });
-  }, []);
-  const key = (event: KeyboardEvent): void => {
-    event.stopPropagation();
-    if (event.key !== "Escape" && event.key !== "?") return;
-    event.preventDefault();
-    onClose();
-  };
   const { everywhere, title, own } = helpOf(tab);
   return (
-    <div class="veil" onClick={onClose}>
-      <div class="help" role="dialog" aria-label="Help" aria-modal="true" tabIndex={-1} ref={sheet} onKeyDown={key} onClick={(event) => event.stopPropagation()}>
-        <div class="help-head"><h2>Keyboard and mouse</h2><IconButton icon="close" title="Close (Esc)" onClick={onClose} /></div>
-        <div class="help-columns">
-          <section>
-            <h3>Everywhere</h3>
-            <dl>{everywhere.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}</dl>
-          </section>
-          <section>
-            <h3>{title}</h3>
-            <dl>
-              {own.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}
-              {isRunTab(tabOf(tab)) && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
-            </dl>
-            {tabOf(tab).needs === "page" ? <p class="quiet">Names of units and results in tables are links. The URL stores the whole view, so you can share or reload it.</p> : <MouseHelp />}
-          </section>
-        </div>
-      </div>
-    </div>
+    <HelpSheet onClose={onClose}>
+      <section>
+        <h3>Everywhere</h3>
+        <dl>{everywhere.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}</dl>
+      </section>
+      <section>
+        <h3>{title}</h3>
+        <dl>
+          {own.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}
+          {isRunTab(tabOf(tab)) && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
+        </dl>
+        {tabOf(tab).needs === "page" ? <p class="quiet">Names of units and results in tables are links. The URL stores the whole view, so you can share or reload it.</p> : <MouseHelp />}
+      </section>
+    </HelpSheet>
   );
 }
 

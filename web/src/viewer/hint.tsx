@@ -12,7 +12,7 @@ export function Hint({ title, children, isQuiet = false }: { title: string; chil
   );
 }
 
-/** Something could not be shown: the server's own sentence. */
+/** An error panel with the message of the server. */
 export function Failure({ what, error, children }: { what: string; error: string; children?: ComponentChildren }) {
   return (
     <div class="blank failed" role="alert">

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 export interface HoverSync {
   /** Null when the pointer has left. `from` names the sender, which is not notified. */
   point(step: number | null, from: string): void;
-  /** Gives a function that ends it. */
+  /** Returns a function that unsubscribes. */
   listen(from: string, hear: (step: number | null) => void): () => void;
 }
 
@@ -20,7 +20,7 @@ export function makeHoverSync(): HoverSync {
   };
 }
 
-/** Where the pointer is over the other one; null for nowhere. */
+/** The step hovered in the other chart; null for none. */
 export function useHoveredStep(hoverSync: HoverSync, own: string): number | null {
   const [step, setStep] = useState<number | null>(null);
   useEffect(() => hoverSync.listen(own, setStep), [hoverSync, own]);

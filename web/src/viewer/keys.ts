@@ -8,12 +8,12 @@ const VIEWER_COMMANDS = [
   "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next pass", "next of", "next sample",
   "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette",
 ] as const;
-/** A tab is also the command that opens it. */
+/** The id of a tab is also the command that opens it. */
 export type Command = (typeof VIEWER_COMMANDS)[number] | Tab;
 
 export const COMMANDS: readonly Command[] = [...VIEWER_COMMANDS, ...TAB_IDS];
 
-/** How the sheet shows some keys, what they do, and the command of each. */
+/** The keys as the help sheet shows them, their description, and the command of each key. */
 type Row = readonly [shown: string, does: string, commands: Readonly<Record<string, Command>>];
 
 export const PALETTE = "Ctrl + K";
@@ -38,9 +38,9 @@ export const KEYS: readonly Row[] = [
   ["?", "this help", { "?": "help" }],
 ];
 
-/** What the keys mean on the Ops tab, whose picture has its own for the rest. */
+/** Keys on the Ops tab; its graph handles the others. */
 export const ON_OPS: ReadonlySet<Command> = new Set<Command>([...TAB_IDS, "palette"]);
-/** What they mean on tabs of pages, which belong to no run. */
+/** Keys on page tabs, which belong to no run. */
 const ON_PAGES: ReadonlySet<Command> = new Set<Command>([...ON_OPS, "search", "help", "theme"]);
 
 function isActive(command: Command, tab: Tab): boolean {
@@ -57,10 +57,10 @@ export function commandOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKe
   return command && isActive(command, tab) ? command : null;
 }
 
-/** Keys of the graph that the viewer around it has for itself, and says so. */
+/** Keys of the graph that the viewer overrides, with its own help text. */
 const NOT_OF_GRAPH = new Set(["search", "panel", "theme", "help"]);
 
-/** What the sheet says: keys that mean the same everywhere, and those of what the tab shows: a graph, or units. */
+/** The content of the help sheet: global keys, and those of the tab. */
 export function helpOf(tab: Tab): { everywhere: readonly Row[]; title: string; own: readonly (readonly [shown: string, does: string, commands: object])[] } {
   const everywhere = KEYS.filter(([, , commands]) => Object.values(commands).every((command) => isActive(command, tab)));
   const { needs } = tabOf(tab);

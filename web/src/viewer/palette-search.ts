@@ -33,7 +33,7 @@ const COMMAND_ITEMS: readonly (readonly [string, string, Command])[] = [
   ["Help and keyboard shortcuts", "?", "help"],
 ];
 
-/** All that can be found in a run, in the order of the page. */
+/** All items of the palette, in page order. */
 export function paletteItems(run: RunView | null, items: readonly RunItem[], tabs: readonly Tab[] = TAB_IDS): PaletteItem[] {
   const out: PaletteItem[] = tabs.map((tab) => ({ group: "Tabs", title: tabOf(tab).title, about: tabOf(tab).key, actions: [{ do: "tab", tab }] }));
   for (const item of items) out.push({ group: "Runs", title: item.name, about: item.path === item.name ? `${item.n_steps} steps` : item.path, actions: [{ do: "run", id: item.id }] });
@@ -51,12 +51,12 @@ export function paletteItems(run: RunView | null, items: readonly RunItem[], tab
   return out;
 }
 
-/** By which an offer is known again. */
+/** Key under which an item is remembered as recent. */
 export function nameOf({ group, title }: PaletteItem): string {
   return `${group} ${title}`;
 }
 
-/** The best of them for what was typed, what was taken lately before others that fit as well; a number is a step. */
+/** The best matches of a query; recent items win ties. A number is a step. */
 export function searchPalette(all: readonly PaletteItem[], query: string, run: RunView | null, { most = 60, recent = [] }: { most?: number; recent?: readonly string[] } = {}): PaletteItem[] {
   const asked = query.trim().toLowerCase();
   const [, digits] = /^(?:step\s*)?([\d,._]+)$/.exec(asked) ?? [];
@@ -76,7 +76,7 @@ export function searchPalette(all: readonly PaletteItem[], query: string, run: R
   return out.slice(0, most).map(({ offered }) => offered);
 }
 
-/** How far an offer is from words; null where one of them is not in it. Beginnings of parts count most, then short titles. */
+/** Cost of an item for a query; null if a word is missing. Matches at the start of a part cost least, then short titles. */
 function costOf({ title, about }: PaletteItem, asked: string): number | null {
   const [name, whole] = [title.toLowerCase(), `${title} ${about}`.toLowerCase()];
   let cost = 0;
@@ -90,7 +90,7 @@ function costOf({ title, about }: PaletteItem, asked: string): number | null {
   return cost + title.length / 1000;
 }
 
-/** Whether the letters occur one after the other: `h0attn` in `h.0.attn`. */
+/** Whether the letters occur in this order: `h0attn` in `h.0.attn`. */
 function isInOrder(text: string, letters: string): boolean {
   let at = -1;
   for (const letter of letters) if ((at = text.indexOf(letter, at + 1)) < 0) return false;

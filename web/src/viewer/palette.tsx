@@ -9,7 +9,7 @@ import type { Tab } from "./tabs";
 const RECENT = "cutaway.recent";
 const MOST_RECENT = 8;
 
-/** Names of what was taken, the newest first. */
+/** Recent items, newest first. */
 function recentItems(): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(RECENT) ?? "[]");
@@ -23,7 +23,7 @@ function remember(name: string, before: readonly string[]): void {
   try {
     localStorage.setItem(RECENT, JSON.stringify([name, ...before.filter((other) => other !== name)].slice(0, MOST_RECENT)));
   } catch {
-    // Without storage it is forgotten.
+    // Local storage may be disabled; then nothing is remembered.
   }
 }
 

@@ -22,7 +22,7 @@ export function makePerfMarks(client: Client): PerfMarks {
     isOpen = false;
     mark(SHOWN, n);
   };
-  // A message sent within a frame arrives when that frame has been painted.
+  // A message posted within a frame is delivered after that frame has been painted.
   const rendered = (): void => {
     if (!isOpen || client.n_waiting > 0) return;
     const own = n;

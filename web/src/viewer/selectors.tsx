@@ -11,15 +11,15 @@ import { actionOf, partsOf, type CommandContext } from "./commands";
 import { StepSlider } from "./charts/step-slider";
 import { isRunTab, tabOf } from "./tabs";
 
-/** More choices than this stand in a menu. */
+/** More options than this become a menu. */
 const MOST = 5;
-/** … and where there is little room, more than this. */
+/** The same in narrow windows. */
 const FEW = 2;
 /** Minimum width of the slider in pixels. */
 const SLIDER = 240;
 const NONE = { ofs: [], iterations: [], passes: [] };
 
-/** Curves are of all of them together; views of one step show the first. */
+/** Option "all": curves aggregate all passes; views of one step show the first. */
 const ALL = ["0", "all", true] as const;
 
 /** Whether the selectors need more than one line when all options are shown. */
@@ -117,7 +117,7 @@ function describeSteps({ steps, logged }: RunView): string {
   return lastLogged > (steps.at(-1) ?? 0) ? `${recorded}, logged to step ${lastLogged.toLocaleString("en")}` : recorded;
 }
 
-/** A few side by side, many in a menu. What the selected tensor does not have is faint, and can be chosen for others. */
+/** A segmented control, or a menu for many options. Options that the selected tensor lacks are faint, but selectable. */
 function Selector(props: {
   name: string;
   class?: string;

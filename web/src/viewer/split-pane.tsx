@@ -16,7 +16,7 @@ const CLICK = 4;
 /** Minimum height left for the panel above, in pixels. */
 const ABOVE = 120;
 
-/** In a narrow window it comes with the first tensor that is selected. */
+/** In a narrow window, the inspector opens with the first selected tensor. */
 function isOpen({ kept }: State, { row }: Choice, isNarrow: boolean): boolean {
   return kept[KEPT] === "open" || (kept[KEPT] !== "shut" && (row !== null || !isNarrow));
 }
@@ -58,7 +58,7 @@ interface HandleProps {
   onHeight(height: number): void;
 }
 
-/** The bar between the two: a press opens or shuts the inspector, a drag gives it more or less room. */
+/** The bar between panel and inspector: click to toggle, drag to resize. */
 function Handle({ isOpen: is, title, name, height, onTurn, onHeight }: HandleProps) {
   const wasDragged = useRef(false);
   const begin = (event: PointerEvent): void => {

@@ -13,7 +13,7 @@ export interface State {
   readonly tab: Tab;
   /** Null for steps of any kind. */
   readonly kind: string | null;
-  /** What is shown is the recorded step next to it. Null follows the newest. */
+  /** The nearest recorded step is shown. Null follows the newest. */
   readonly step: number | null;
   /** From 1; 0 for all of them, of which views of one step show the first. */
   readonly iteration: number;
@@ -29,11 +29,11 @@ export interface State {
   readonly part: string;
   /** The statistic that colors nodes and sorts tables; "" for the panel's own choice. */
   readonly statistic: string;
-  /** Colors tell the change since this step; null for the statistic itself. */
+  /** The step to compare colors with; null for the statistic itself. */
   readonly since: number | null;
   /** From the selector changed last to the one changed first. */
   readonly order: readonly Selector[];
-  /** What panels keep in the address, each under a name of its own: folds, camera, sorting, axes. */
+  /** Panel states in the URL, by name: folds, camera, sorting, axes. */
   readonly kept: Readonly<Record<string, string>>;
 }
 

@@ -28,7 +28,7 @@ interface Entry {
 export interface RunTab extends Entry {
   /** Whether it has something to show before the first recorded step. */
   readonly needs: "run" | "step";
-  /** What the bar of selectors offers: only the step, also a tensor of it, or even one sample of the batch. */
+  /** Which selectors the bar shows: the step, also the tensor, or also the sample. */
   readonly selects: "step" | "tensor" | "sample";
   panel(props: PanelProps): JSX.Element;
 }
@@ -44,7 +44,7 @@ export interface FolderTab extends Entry {
 }
 
 export interface FolderProps {
-  /** All that is in the folder; null until it is known. */
+  /** All entries of the folder; null until loaded. */
   readonly items: readonly RunItem[] | null;
   readonly state: State;
   readonly act: (action: Action) => void;
@@ -102,7 +102,7 @@ export function visibleTabs(items: readonly RunItem[], open: Tab): Tab[] {
   });
 }
 
-/** The tab on which a folder opens: its start page. Without one and without a run, the last tab that has content, pages before traces. Null for the usual tab. */
+/** The initial tab of a folder: its start page. Without one and without runs, the last tab with content, pages before traces. Null for the default tab. */
 export function firstTab(items: readonly RunItem[]): Tab | null {
   if (onTab(items, "start").length) return "start";
   return items.some(({ kind }) => kind === "run") ? null : folderTabs(items).at(-1) ?? null;

@@ -60,7 +60,7 @@ function ViewerContent({ client, element }: { client: Client; element: HTMLEleme
   const act = useMemo(() => (action: Action): void => {
     if (action.do !== "keep") perfMarks.selected();
     const { state: now, known: { run: of, shown: on, active: at } } = newest.current;
-    // From here on it is these runs, whatever else comes into the folder.
+    // Pin the shown runs, so that new runs in the folder do not change the page.
     if (!now.runs.length && on.length && action.do !== "restore") dispatch({ do: "stay", runs: on, active: at });
     dispatch(action.do === "step" && of ? { ...action, ofAnyKind: isOtherKind(of, now, action.step) } : action);
   }, [perfMarks]);
@@ -231,7 +231,7 @@ function useStoredTheme(element: HTMLElement): { isDark: boolean; turn(): void }
       try {
         localStorage.setItem(THEME, element.closest<HTMLElement>(".cutaway")?.dataset.theme ?? "");
       } catch {
-        // Without storage it is forgotten.
+        // Local storage may be disabled; then nothing is remembered.
       }
     },
   };
@@ -243,7 +243,7 @@ export function restoreTheme(root: HTMLElement): void {
     const theme = localStorage.getItem(THEME);
     if (theme === "light" || theme === "dark") root.dataset.theme = theme;
   } catch {
-    // Without storage it is as the system prefers.
+    // Local storage may be disabled; then the system preference applies.
   }
 }
 
@@ -256,7 +256,7 @@ function useCommands(element: HTMLElement, tab: Tab, run: (command: Command) => 
       const at = event.composedPath()[0];
       const isTyping = takesKeys(at instanceof Element ? at : null, event.key);
       const command = commandOf(event, isTyping, newest.current.tab);
-      // Below an open sheet only the palette is heard of.
+      // While a dialog is open, only the palette shortcut works.
       if (!command || (element.querySelector("[aria-modal=true]") && command !== "palette")) return;
       if (newest.current.run(command)) event.preventDefault();
     };

@@ -3,18 +3,18 @@
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";
+import { copyText } from "../lib/clipboard";
 import { heightOf, sortRows, rowAfter, scrollTo, toTsv, upTo, windowAt } from "../lib/virtual-rows";
-import { copyText } from "./clipboard";
 import "../style/table.css";
 
 export interface Column {
-  /** By which a sorting is remembered. */
+  /** Key of the sort order. */
   readonly name: string;
   /** A function creates the element each time: a stored element would keep its whole former tree alive (Preact). */
   readonly title: string | (() => ComponentChildren);
   /** The title where only text will do; `name` if it is missing. */
   readonly plain?: string;
-  /** What the pointer says of the title. */
+  /** Tooltip of the title. */
   readonly about?: string;
   /** In pixels; a column without one takes the room that is left. */
   readonly width?: number;
@@ -22,13 +22,13 @@ export interface Column {
   readonly least?: number;
   /** Numbers stand to the right, in figures of one width. */
   readonly isNumber?: boolean;
-  /** What a cell says; "" for nothing. */
+  /** Text of a cell. */
   text(row: number): string;
-  /** What the pointer says of a cell; its text if it is missing. */
+  /** Tooltip of a cell; default: its text. */
   tooltip?(row: number): string;
   /** What rows are sorted by; without it the column cannot be sorted. */
   by?(row: number): number | string;
-  /** What is drawn in the place of the text. */
+  /** Content rendered instead of the text. */
   draw?(row: number): ComponentChildren;
   /** Additional classes of a cell: `bad` for an outlier. */
   mark?(row: number): string;
@@ -53,7 +53,7 @@ interface Props {
   readonly rowHeight?: number;
   /** Shown when there are no rows. */
   readonly empty?: ComponentChildren;
-  /** Changes whenever cells may say something else than before, for the same columns and rows. */
+  /** Changes when cells may have changed although columns and rows are the same. */
   readonly version?: unknown;
 }
 
@@ -86,7 +86,7 @@ export function VirtualTable(props: Props) {
     const to = scrollTo(row, element.scrollTop, bodyHeight(element), rowHeight, order.length);
     if (to !== element.scrollTop) element.scrollTop = to;
   };
-  // What is selected elsewhere comes into view here; what was clicked here is in view already.
+  // Scroll to a row selected elsewhere; a clicked row is in view already.
   useEffect(() => {
     if (place >= 0) reveal(place);
   }, [selected, sorting?.column, sorting?.isDown]);
@@ -118,7 +118,7 @@ export function VirtualTable(props: Props) {
     reveal(next);
     props.onSelect?.(order[next]);
   };
-  // A text for each cell that is drawn would take longer than all the rest: only the one that is pointed at gets one.
+  // Tooltips are set on hover: a title attribute for every rendered cell would take longer than all the rest.
   const point = (event: PointerEvent): void => {
     const cell = (event.target as Element).closest<HTMLElement>(".cell");
     const at = Number(cell?.parentElement?.getAttribute("aria-rowindex") ?? 0) - 2;
@@ -180,8 +180,8 @@ interface TableRowProps {
   readonly version: unknown;
 }
 
-/** Made anew only where it says something else: scrolling moves rows and changes few. (Cells that were drawn must not be kept
- * instead: each would keep all that was around it.) */
+/** Rerendered only when its content changes: scrolling moves rows and changes few. (Caching rendered cells instead would leak:
+ * each keeps its whole former tree alive.) */
 class TableRow extends Component<TableRowProps> {
   shouldComponentUpdate(next: TableRowProps): boolean {
     const { at, row, columns, isSelected, version } = this.props;

@@ -65,7 +65,7 @@ def _ranking_with(entry: OpenArchive, unit: str) -> Ranking | None:
 
 def _age(item: RunItem) -> float:
     """Sort key: newest first."""
-    return -item.page.made if item.page else 0.0
+    return -item.page.created if item.page else 0.0
 
 
 def _etag(entry: OpenArchive) -> str:

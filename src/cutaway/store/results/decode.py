@@ -31,6 +31,8 @@ _Items = Callable[[int], Iterable[Options] | None]
 
 RENAMED = {"ColouredText": "ColoredText"}
 """Class names in archives of earlier versions → their names today."""
+RENAMED_FIELDS = {"Section": {"plates": "blocks"}, "ColoredText": {"is_contest": "shows_strongest"}}
+"""Class → field names in archives of earlier versions → their names today."""
 
 
 class ResultReader:
@@ -160,6 +162,9 @@ class ResultReader:
         given = content.get("fields")
         if not isinstance(given, dict):
             raise DamagedError(f"the fields of {where or name} are {_value_text(given)}, expected a map")
+        # Unknown fields are ignored, so without this map the contents of an old page would be lost silently.
+        renamed = RENAMED_FIELDS.get(name, {})
+        given = {renamed.get(key, key): value for key, value in given.items()}
         allowed = fields_of(kind)
         values: dict[str, Any] = {}
         for field in fields(kind):

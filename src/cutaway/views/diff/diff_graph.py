@@ -53,8 +53,8 @@ def diff_fold(view: GraphView, depth: int | None, *, rolled: bool = False) -> Fo
     if depth is not None or not marks:
         return how
     first, end = view.groups.first, view.groups.end
-    gone = {group for group in how.open if all(mark == "gone" for mark in marks[first[group] : end[group]])}
-    return replace(how, open=how.open - gone)
+    removed = {group for group in how.open if all(mark == "removed" for mark in marks[first[group] : end[group]])}
+    return replace(how, open=how.open - removed)
 
 
 def diff_view(diff: Diff) -> GraphView:
@@ -62,10 +62,10 @@ def diff_view(diff: Diff) -> GraphView:
     a, b = _traces(diff)
     alignment = align(a, b)
     old, new = graph_view(a), graph_view(b)
-    view, gone = merge_views(old, new, _matches(old, new, alignment))
+    view, removed = merge_views(old, new, _matches(old, new, alignment))
     new_rows = {row_b for row_a, row_b in (*alignment.ops, *alignment.sources) if row_a == MISSING}
-    view = _DiffMarker(diff, b, view, gone, new_rows).marked_view()
-    changes = (("new", diff.new), ("gone", diff.gone), ("changed", diff.changed))
+    view = _DiffMarker(diff, b, view, removed, new_rows).marked_view()
+    changes = (("new", diff.new), ("removed", diff.gone), ("changed", diff.changed))
     counts = tuple((how, f"{len(rows):,}") for how, rows in changes if rows)
     ops = ", ".join(f"{n} {how}" for how, n in counts) or "the same ops"
     n_apart = len(diff.different)
@@ -73,8 +73,8 @@ def diff_view(diff: Diff) -> GraphView:
     signatures_a, signatures_b = NodeSignature(a), NodeSignature(b)
 
     def signature(node: int) -> tuple[object, ...]:
-        if node in gone:
-            signatures, row = signatures_a, old.nodes.row[gone[node]]
+        if node in removed:
+            signatures, row = signatures_a, old.nodes.row[removed[node]]
         else:
             signatures, row = signatures_b, view.nodes.row[node]
         return signatures.of(row) if row >= 0 else ()
@@ -115,7 +115,7 @@ class _DiffMarker:
     diff: Diff
     b: Trace
     view: GraphView
-    gone: Collection[int]
+    removed: Collection[int]
     new: set[int]
     """Rows of the second trace that the first does not have."""
     _changes: dict[int, Change] = field(default_factory=dict)
@@ -169,8 +169,8 @@ class _DiffMarker:
 
     def _mark(self, node: int) -> Mark:
         row = self.view.nodes.row[node]
-        if node in self.gone:
-            return "gone"
+        if node in self.removed:
+            return "removed"
         if row in self.new or (row in self._changes and self._changes[row].how == "new"):
             return "new"
         return "changed" if row in self._changes else ""
@@ -208,7 +208,7 @@ def _combined_mark(marks: set[Mark]) -> Mark:
     return marks.pop() if len(marks) == 1 else "changed"
 
 
-_SIGNS: dict[Mark, str] = {"new": SIGNS["new"], "gone": SIGNS["gone"], "changed": SIGNS["changed"]}
+_SIGNS: dict[Mark, str] = {"new": SIGNS["new"], "removed": SIGNS["gone"], "changed": SIGNS["changed"]}
 
 
 def _measure(far: list[Distance | None]) -> Measure:

@@ -140,17 +140,18 @@ class _Columns:
     def _stretch(self, stretch: int) -> tuple[str, str]:
         """Label and class name of a stretch: many removed ops in a row."""
         ops, labels = self._ops(stretch), self.old.nodes.label
-        return f"{len(ops):,} ops gone", short(f"{labels[ops[0]]} to {labels[ops[-1]]}")
+        return f"{len(ops):,} ops removed", short(f"{labels[ops[0]]} to {labels[ops[-1]]}")
 
     def edges(self) -> EdgeColumns:
         """The edges of the second graph, and those of removed nodes."""
         edges = self.new.edges
-        begins = set(edges.begins)
+        branch_starts = set(edges.branch_starts)
         rows = [
-            (self.node_at["node", upper], self.node_at["node", lower], argument, i in begins)
+            (self.node_at["node", upper], self.node_at["node", lower], argument, i in branch_starts)
             for i, (upper, lower, argument) in enumerate(zip(edges.parent, edges.child, edges.argument, strict=True))
         ]
         rows += [(upper, lower, argument, False) for upper, lower, argument in self._removed_edges()]
+        # By child, as in the view of a trace; the sort is stable, so the order of arguments stays.
         rows.sort(key=lambda row: row[1])
         parent, child, argument, _ = zip(*rows, strict=True) if rows else ((), (), (), ())
         return EdgeColumns(parent, child, argument, tuple(i for i, row in enumerate(rows) if row[3]))

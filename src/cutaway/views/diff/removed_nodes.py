@@ -79,6 +79,7 @@ class MergePlan:
         for node in matches.nodes:
             if old.nodes.kind[node] not in SOURCES:
                 is_kept[old.nodes.group[node]] = True
+        # Groups follow their parents, so one pass from the end reaches all of them.
         for group in reversed(range(1, len(parent))):
             is_kept[parent[group]] |= is_kept[group]
         is_kept[0] = True
@@ -122,6 +123,7 @@ class MergePlan:
         """The innermost group of the second graph that contains both."""
         parent = self.new.groups.parent
         while a != b:
+            # A group has a higher index than its parent, so the higher of the two goes up.
             a, b = (parent[a], b) if a > b else (a, parent[b])
         return a
 
@@ -148,17 +150,17 @@ class MergePlan:
         for node in moved:
             self.inside[self.homes[node]].insert(len(heads[self.homes[node]]), ("node", node))
             heads[self.homes[node]].append(("node", node))
-        self.n_heads = [len(found) for found in heads]
+        self.n_heads = [len(sources) for sources in heads]
         self.n_inputs = sum(new.nodes.kind[node] == "input" for _, node in heads[0])
         self.places = {item: i for items in self.inside for i, item in enumerate(items)}
         self.was_inside = [[] for _ in old.groups.parent]
-        begun: set[int] = set()
+        entered: set[int] = set()
         for node, unit in self.units.items():
             if unit.item[0] == "was":
                 group = old.nodes.group[node]
                 self.was_inside[group].append(("old", node))
-                while group not in begun and group != unit.item[1]:
-                    begun.add(group)
+                while group not in entered and group != unit.item[1]:
+                    entered.add(group)
                     self.was_inside[old.groups.parent[group]].append(("was", group))
                     group = old.groups.parent[group]
 
@@ -249,31 +251,31 @@ class MergePlan:
 
     def _with_sources(self, items: list[Item]) -> list[Item]:
         within = {node: item for item in items if item[0] == "stretch" for node in self.stretches[item[1]]}
-        found: list[Item] = []
+        remaining: list[Item] = []
         taken: dict[Item, list[int]] = {}
         for item in items:
             is_source = within and item[0] == "old" and self.old.nodes.kind[item[1]] in ("buffer", "constant")
             readers = {within.get(node) for node in self.readers.get(item[1], ())} if is_source else set()
             only = readers.pop() if len(readers) == 1 else None
             if only is None:
-                found.append(item)
+                remaining.append(item)
             else:
                 taken.setdefault(only, []).append(item[1])
         for item, sources in taken.items():
             self.stretches[item[1]][:0] = sources
-        return found
+        return remaining
 
     def _emit(self, group: int, parent: int, side: str = "group") -> None:
         """Append a group and its contents to the flat order."""
         number = len(self.groups)
         self.groups.append((side, group))
         self.parent_of.append(parent)
-        for kind, which in self._items(side, group):
+        for kind, index in self._items(side, group):
             if kind in ("node", "old"):
-                self.nodes.append((kind, which))
+                self.nodes.append((kind, index))
                 self.group_of.append(number)
             else:
-                self._emit(which, number, kind)
+                self._emit(index, number, kind)
 
     def _items(self, side: str, group: int) -> list[Item]:
         if side == "stretch":

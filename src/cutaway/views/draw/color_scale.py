@@ -39,6 +39,7 @@ class ColorScale:
         if self.measure.scale == "diverging":
             high = max(abs(low), abs(high))
             low = -high
+        # The dataclass is frozen, so its computed fields are set this way.
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         object.__setattr__(self, "fills", tuple(map(self._fill, self.values)))
@@ -123,6 +124,7 @@ def contrast(one: str, other: str) -> float:
 
 def _luminance(color: str) -> float:
     parts = [part / 255 for part in _rgb(color)]
+    # 0.04045 is the threshold of sRGB; WCAG 2 prints 0.03928, which differs for no 8-bit color.
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

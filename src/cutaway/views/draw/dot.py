@@ -58,17 +58,22 @@ def _box(sheet: Sheet, number: int) -> str:
     is_faint, is_focused = number in sheet.picture.faint, number in sheet.focused
     fill = sheet.color_scale.fills[number] if sheet.color_scale is not None else None
     is_bare = sheet.color_scale is not None and not fill and box.kind != "standin"
-    own = style_of([*css_classes(box), *(["bare"] if is_bare else []), *(["focused"] if is_focused else [])])
+    style = style_of([*css_classes(box), *(["bare"] if is_bare else []), *(["focused"] if is_focused else [])])
     ink = _ink(sheet, number, box)
-    styles = ["filled", *(["rounded"] if box.form in ("function", "small") else []), *(["dashed"] if own.dash else [])]
+    styles = [
+        "filled",
+        *(["rounded"] if box.form in ("function", "small") else []),
+        *(["dashed"] if style.dash else []),
+    ]
+    # Alpha 0x47 is the opacity of faint items in the other formats, 0.28.
     faded = "47" if is_faint else ""
-    paper = fill or (color(own.fill) if own.fill not in (None, "none") else "#ffffff00")
+    paper = fill or (color(style.fill) if style.fill not in (None, "none") else "#ffffff00")
     attributes = {
         "label": "\\n".join(map(_escaped, box.lines)),
         "style": ",".join(styles),
         "fillcolor": paper + faded if len(paper) == 7 else paper,
-        "color": color(own.stroke or "line") + faded,
-        "penwidth": f"{own.width or 1.0:g}",
+        "color": color(style.stroke or "line") + faded,
+        "penwidth": f"{style.width or 1.0:g}",
         "fontcolor": ink + faded,
         "tooltip": _escaped(sheet.tooltips[number]) if sheet.tooltips else "",
         "peripheries": "2" if box.stack > 1 else "",
@@ -85,14 +90,15 @@ def _ink(sheet: Sheet, number: int, box: Box) -> str:
 
 def _edge(sheet: Sheet, edge: Edge) -> str:
     boxes, faint = sheet.picture.boxes, sheet.picture.faint
-    is_gone = "gone" in (boxes[edge.parent].mark, boxes[edge.child].mark)
-    own = style_of(["edge", *(["feedback"] if edge.is_feedback else []), *(["gone"] if is_gone else [])])
+    is_removed = "removed" in (boxes[edge.parent].mark, boxes[edge.child].mark)
+    style = style_of(["edge", *(["feedback"] if edge.is_feedback else []), *(["removed"] if is_removed else [])])
     faded = "47" if edge.parent in faint or edge.child in faint else ""
     attributes = {
         "label": _escaped(edge.label),
-        "color": color(own.stroke or "line") + faded,
+        "color": color(style.stroke or "line") + faded,
         "fontcolor": color("dim") + faded,
-        "style": "dashed" if own.dash else "",
+        "style": "dashed" if style.dash else "",
+        # Feedback must not rank its child below its parent.
         "constraint": "false" if edge.is_feedback else "",
     }
     return f'  "{_escaped(boxes[edge.parent].key)}" -> "{_escaped(boxes[edge.child].key)}" [{_listed(attributes)}]'

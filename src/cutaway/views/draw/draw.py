@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, get_args
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.io import write
 from cutaway.graph.op import Op
 from cutaway.graph.selection import What
@@ -112,6 +112,8 @@ def render(
 
 def check_path(path: str | os.PathLike[str] | None, *, formats: Collection[str] = tuple(FORMATS)) -> None:
     """Raise `InputError` if the extension of a path is not a known format, before anything is drawn."""
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise InputTypeError(f"path must be a text or a path, got {path!r}.")
     if path is not None and Path(path).suffix.lower() not in formats:
         *most, last = formats
         raise InputError(

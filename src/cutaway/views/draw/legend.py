@@ -22,26 +22,26 @@ _MEANINGS: Final = (
     ("target", "function", "target", "target"),
     ("loss", "function", "loss", "loss"),
     ("plain output", "function", "output", "output"),
-    ("parametric", "leaf", "with parameters", "parametric"),
+    ("parametric", "leaf", "has parameters", "parametric"),
     ("plain", "leaf", "module", "leaf"),
     ("plain", "folded", "folded module", "folded"),
-    ("plain", "folded", "several alike", "stack"),
+    ("plain", "folded", "identical blocks", "stack"),
     ("plain", "function", "function", "plain function"),
-    ("plain condition", "function", "decides", "condition"),
-    ("made", "function", "made inside", "made"),
+    ("plain condition", "function", "condition", "condition"),
+    ("made", "function", "created inside", "made"),
     ("buffer", "small", "buffer", "buffer"),
     ("constant", "small", "constant", "constant"),
     ("standin", "small", "drawn elsewhere", "standin"),
-    ("failed", "function", "failed here", "failed"),
+    ("failed", "function", "failed", "failed"),
     ("plain focused", "function", "in focus", "focused"),
     ("plain new", "function", "+ new", "new"),
-    ("plain gone", "function", "− gone", "gone"),
+    ("plain removed", "function", "− removed", "removed"),
     ("plain changed", "function", "~ changed", "changed"),
-    ("plain apart1", "function", "Δ values differ, a little", "apart"),
-    ("plain apart4", "function", "much", "apart"),
+    ("plain apart1", "function", "Δ values differ a little", "apart"),
+    ("plain apart4", "function", "… a lot", "apart"),
 )
 """(CSS classes, form, label, class that must occur in the picture for the entry to appear)."""
-_FILLS: Final = frozenset({"with parameters", "buffer", "Δ values differ, a little", "much"})
+_FILLS: Final = frozenset({"has parameters", "buffer", "Δ values differ a little", "… a lot"})
 """Entries that are told apart by their fill. They are left out where the fill shows a measure."""
 
 
@@ -88,7 +88,7 @@ def _entries(sheet: Sheet) -> list[tuple[tuple[str, ...], str, str]]:
         present |= {*css_classes(box), f"{box.kind} {box.form}", *(["stack"] if n_cards(box) else [])}
     present |= {"stack"} if any(n_cards(frame) for frame in sheet.picture.frames) else set()
     return [
-        (("box", *classes.split(), form, *(["stack"] if text == "several alike" else [])), form, text)
+        (("box", *classes.split(), form, *(["stack"] if text == "identical blocks" else [])), form, text)
         for classes, form, text, wanted in _MEANINGS
         if wanted in present and not (sheet.color_scale is not None and text in _FILLS)
     ]

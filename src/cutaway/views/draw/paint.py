@@ -65,15 +65,16 @@ class _Painter:
         return point[0] + self.left, point[1] + self.top
 
     def frames(self) -> tuple[Item, ...]:
-        found = []
+        shapes = []
         for frame, rect in list(zip(self.sheet.picture.frames, self.sheet.placed.frames, strict=True))[1:]:
             for number in reversed(range(1, n_cards(frame) + 1)):
-                found.append(Shape(self._at(rect, number * _CARD), 6.0, ("card",)))
+                shapes.append(Shape(self._at(rect, number * _CARD), 6.0, ("card",)))
+            # A frame is translucent: without an opaque card, the cards behind it would show through.
             if n_cards(frame):
-                found.append(Shape(self._at(rect), 6.0, ("card",)))
+                shapes.append(Shape(self._at(rect), 6.0, ("card",)))
             marks = (*(["failed"] if frame.flags & FAILED else []), *([frame.mark] if frame.mark else []))
-            found.append(Shape(self._at(rect), 6.0, ("frame", *marks)))
-        return tuple(found)
+            shapes.append(Shape(self._at(rect), 6.0, ("frame", *marks)))
+        return tuple(shapes)
 
     def titles(self) -> tuple[TextLine, ...]:
         pairs = list(zip(self.sheet.picture.frames, self.sheet.placed.frames, strict=True))[1:]
@@ -83,15 +84,15 @@ class _Painter:
 
     def cards(self) -> tuple[Item, ...]:
         """The stacked cards behind boxes that stand for several."""
-        found = []
+        shapes = []
         for number, (box, rect) in enumerate(zip(self.sheet.picture.boxes, self.sheet.placed.boxes, strict=True)):
             faint = ("faint",) if number in self.sheet.picture.faint else ()
             for i in reversed(range(1, n_cards(box) + 1)):
-                found.append(Shape(self._at(rect, i * _CARD), radius(box.form, rect.height), ("card", *faint)))
-        return tuple(found)
+                shapes.append(Shape(self._at(rect, i * _CARD), radius(box.form, rect.height), ("card", *faint)))
+        return tuple(shapes)
 
     def boxes(self) -> tuple[Item, ...]:
-        sheet, found = self.sheet, []
+        sheet, shapes = self.sheet, []
         for number, (box, rect) in enumerate(zip(sheet.picture.boxes, sheet.placed.boxes, strict=True)):
             place = self._at(rect)
             fill = sheet.color_scale.fills[number] if sheet.color_scale is not None else None
@@ -108,8 +109,8 @@ class _Painter:
                 for i, line in enumerate(box.lines)
             )
             tooltip = sheet.tooltips[number] if sheet.tooltips else ""
-            found.append(Shape(place, radius(box.form, rect.height), classes, texts, fill or "", tooltip))
-        return tuple(found)
+            shapes.append(Shape(place, radius(box.form, rect.height), classes, texts, fill or "", tooltip))
+        return tuple(shapes)
 
     def _ink_class(self, box: Box, fill: str | None) -> tuple[str, ...]:
         """The class for readable text on a measure's fill; `bare` for boxes without a number, which get no fill."""
@@ -143,8 +144,8 @@ class _Painter:
     def _marks(self, line: Line) -> tuple[str, ...]:
         """Classes of an edge that leads to or from a removed op, or to the op that failed."""
         ends = [self.sheet.picture.boxes[end] for end in (line.parent, line.child) if end is not None]
-        gone = ["gone"] if any(end.mark == "gone" for end in ends) else []
-        return (*gone, *(["failed"] if line.child is not None and ends[-1].kind == "failed" else []))
+        removed = ["removed"] if any(end.mark == "removed" for end in ends) else []
+        return (*removed, *(["failed"] if line.child is not None and ends[-1].kind == "failed" else []))
 
     def _tag(self, line: Line, label: str, is_faint: bool) -> TextLine:
         """The label beside the tip of a line; the layout leaves room for it there."""
@@ -163,6 +164,7 @@ def curve(points: list[Point], direction: Direction) -> tuple[tuple[Point, ...],
     """Segments through these points: straight along an axis, else Bézier curves whose ends follow the direction."""
     segments: list[tuple[Point, ...]] = []
     for (x, y), (to_x, to_y) in pairwise(points):
+        # SVG coordinates have one decimal: a smaller segment would have no length there.
         if abs(x - to_x) < 0.05 and abs(y - to_y) < 0.05:
             continue
         if abs(x - to_x) < 0.05 or abs(y - to_y) < 0.05:
@@ -182,6 +184,7 @@ def _lit(picture: Picture, faint: frozenset[int]) -> set[tuple[str, int, int]]:
     for edge in picture.edges:
         if edge.parent not in faint and edge.child not in faint:
             lit |= {("from", edge.parent, -1), ("box", edge.parent, edge.child)}
+            # Edges into one frame share their segment at its border, which is lit if one of them is.
             frame = picture.boxes[edge.child].frame
             while frame > 0:
                 lit.add(("frame", edge.parent, frame))

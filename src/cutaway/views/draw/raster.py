@@ -24,6 +24,7 @@ _logger = logging.getLogger(__name__)
 _SCALE: Final = 2.0
 """Pixels of a PNG per unit of length."""
 _MOST_SIDE, _MOST_PIXELS = 16_000, 120_000_000
+"""Limits of a PNG, which other programs can still open."""
 _MOST_POINTS: Final = 14_400
 """The longest side of a PDF page that all viewers can show."""
 _POINTS: Final = 0.75
@@ -48,10 +49,12 @@ def raster(scene: Scene, format: RasterFormat) -> bytes:
     figure = Figure(figsize=inch, facecolor=LIGHT["paper"])
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_xlim(0, scene.width)
+    # In scenes, y grows downwards.
     axes.set_ylim(scene.height, 0)
     axes.set_axis_off()
     pen = _Pen(axes, points, is_selectable=format == "pdf")
     written = io.BytesIO()
+    # Without a date, the same picture gives the same bytes.
     about = {"Creator": "Cutaway", "CreationDate": None} if format == "pdf" else {}
     with matplotlib.rc_context({"pdf.fonttype": 42, "path.simplify": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")  # a missing glyph is drawn as a box
@@ -141,6 +144,7 @@ class _Pen:
             "linewidths": [width],
             "linestyles": [dash],
         }
+        # autolim would compute the extent of all paths, but the limits are set already.
         self._axes.add_collection(PathCollection(paths, zorder=z, **properties), autolim=False)
 
 
@@ -183,6 +187,7 @@ def _tip(stroke: Stroke) -> Path:
     a, b = before[-2] if len(before) > 1 else (x, y - 1)
     length = math.hypot(x - a, y - b) or 1.0
     dx, dy = (x - a) / length, (y - b) / length
+    # The tip is one unit beyond the end of the line, about as far as the marker of the SVG.
     x, y = x + dx, y + dy
     back, side = 7.0, 2.6
     corners = [(x, y), (x - back * dx - side * dy, y - back * dy + side * dx)]

@@ -50,6 +50,7 @@ def _text_line(line: TextLine) -> str:
 
 def _shape(shape: Shape) -> str:
     rect = shape.rect
+    # A style, because rules of the style sheet override the attribute fill.
     fill = f' style="fill:{shape.fill}"' if shape.fill else ""
     place = f'x="{_n(rect.x)}" y="{_n(rect.y)}" width="{_n(rect.width)}" height="{_n(rect.height)}"'
     classes = " ".join(shape.classes)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import hint
 from cutaway.graph.op import Op
 from cutaway.graph.selection import rows_of
 from cutaway.graph.tables import OP
@@ -28,8 +29,8 @@ def measure_of(trace: Trace, view: GraphView, by: ColorBy) -> Measure:
         if by not in known:
             names = ", ".join(known) or "none, because no op ran"
             raise InputError(
-                f"cannot color this trace by {by!r}: there is no such measure, or it is 0 everywhere. "
-                f"Available: {names}."
+                f"cannot color this trace by {by!r}: there is no such measure, or it is 0 everywhere."
+                f"{hint(by, known)} Available: {names}."
             )
         return known[by]
     numbers: dict[int, float] = {}
@@ -66,6 +67,7 @@ def _total(values: Iterable[float], measure: Measure) -> float | None:
         return None
     if measure.total == "sum":
         return sum(numbers)
+    # On a diverging scale both signs are extremes.
     return max(numbers, key=abs) if measure.scale == "diverging" else max(numbers)
 
 

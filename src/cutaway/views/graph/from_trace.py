@@ -114,6 +114,7 @@ class _GraphBuilder:
     def _drawing_order(self) -> list[int]:
         """Rows of the trace in drawing order; -1 for the op that failed."""
         table, groups = self.table, self.groups
+        # Inputs are drawn even if no op reads them.
         users: dict[int, list[int]] = {row: [] for _, row in self.trace.tables.inputs if table.kind[row] == INPUT}
         for row in self.trace.op_nodes:
             for parent in self.parents[row]:
@@ -127,14 +128,14 @@ class _GraphBuilder:
         self.home = {row: 0 if table.kind[row] == INPUT else groups.common(of) for row, of in users.items()}
         for row in sorted(users):
             heads.setdefault(self.home[row], []).append(row)
-        order, begun = list(heads.get(0, ())), {0}
+        order, entered = list(heads.get(0, ())), {0}
         for row in [*self.trace.op_nodes, *([-1] if self.failed else ())]:
             group = groups.of_row(row) if row >= 0 else groups.of_call[self.failed.call] if self.failed else 0
             self.home[row] = group
             path = []
-            while group not in begun:
+            while group not in entered:
                 path.append(group)
-                begun.add(group)
+                entered.add(group)
                 group = groups.parent[group]
             for inner in reversed(path):
                 order.extend(heads.get(inner, ()))
@@ -186,6 +187,7 @@ class _GraphBuilder:
     def _events(self) -> Iterable[int]:
         first: dict[int, int] = {}
         for i, row in enumerate(self.order):
+            # Results of one call share the event object, which has no other identity.
             event = self.table.event[row] if row >= 0 else None
             yield i if event is None else first.setdefault(id(event), i)
 
@@ -209,6 +211,7 @@ class _GraphBuilder:
         decided = op.is_condition
         is_light = self._is_identity(op) or (op.shape is None and not self.trace.children_of(op.node) and not decided)
         flags = is_output | (CONDITION if decided else 0) | (LIGHT if is_light and not is_output else 0)
+        # Parameters are no boxes of their own: the op that reads them lists them.
         has_parameters = any(self.table.kind[p] == PARAMETER for p in self.table.parents[op.node])
         kind = "parametric" if has_parameters else "plain" if self.table.parents[op.node] else "made"
         return self._lines(op), kind, "leaf" if self._leaf(op) else "function", flags
@@ -283,7 +286,7 @@ class _GraphBuilder:
         parent: list[int] = []
         child: list[int] = []
         argument: list[str] = []
-        begins: list[int] = []
+        branch_starts: list[int] = []
         starts = self.trace.conditionals.starts
         for i, row in enumerate(self.order):
             if row < 0:
@@ -293,11 +296,11 @@ class _GraphBuilder:
                 drawn = self._arguments(row) if self.table.kind[row] == OP else []
             for upper, name in drawn:
                 if (upper, row) in starts:
-                    begins.append(len(parent))
+                    branch_starts.append(len(parent))
                 parent.append(self.index[self.identity_sources.get((upper, row), upper)])
                 child.append(i)
                 argument.append(name)
-        return EdgeColumns(tuple(parent), tuple(child), tuple(argument), tuple(begins))
+        return EdgeColumns(tuple(parent), tuple(child), tuple(argument), tuple(branch_starts))
 
     def _arguments(self, row: int) -> list[tuple[int, str]]:
         """The drawn parents, each with its argument name where the edge needs a label."""

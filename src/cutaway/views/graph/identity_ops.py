@@ -26,6 +26,7 @@ def identity_sources(
     sources: dict[tuple[int, int], int] = {}
     for row in ops:
         for parent in parents[row]:
+            # Of several identity ops in a row, the reader is drawn after the last one.
             for op, scope in reversed(returned.get(parent, ())):
                 if _is_inside(tables, tables.nodes.call[row], scope):
                     sources[parent, row] = op

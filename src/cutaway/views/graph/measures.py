@@ -66,9 +66,10 @@ def measures(trace: Trace, nodes: Sequence[int]) -> tuple[Measure, ...]:
     returned its argument unchanged counts 0 bytes.
     """
     columns = _costs(trace, nodes)
-    found, not_finite = _summarize((_value(trace, node) for node in nodes), is_exact=True)
+    statistics, not_finite = _summarize((_value(trace, node) for node in nodes), is_exact=True)
+    # A missing value has count 0: 0 / 0 is NaN here, and None in the column.
     with np.errstate(all="ignore"):
-        columns += [(kind, _column(numbers(found))) for kind, numbers in _VALUES.items()]
+        columns += [(kind, _column(numbers(statistics))) for kind, numbers in _VALUES.items()]
     columns.append((_NOT_FINITE, not_finite))
     if trace.tables.nodes.grads:
         columns.append((_GRAD_NORM, _grad_norms(trace, nodes)))
@@ -114,8 +115,8 @@ def _value(trace: Trace, node: int) -> Any:
 
 def _grad_norms(trace: Trace, nodes: Sequence[int]) -> Column:
     """The norm of the gradient in the last backward pass."""
-    found, _ = _summarize((_grad(trace, node) for node in nodes), is_exact=False)
-    return _column(found.norm)
+    statistics, _ = _summarize((_grad(trace, node) for node in nodes), is_exact=False)
+    return _column(statistics.norm)
 
 
 def _grad(trace: Trace, node: int) -> Any:
@@ -152,15 +153,18 @@ def _summarize(values: Iterable[Any], *, is_exact: bool) -> tuple[Summaries, Col
     """
     extra = _ValueStatistics(is_exact)
     parts = [summaries(chunk) for chunk in _chunks(values, extra)] or [summaries([])]
-    found = Summaries(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Summaries)))
-    found.norm[:] *= np.sqrt(extra.weights)  # from the norm of a sample to that of the whole
-    not_finite = (found.n_nan + found.n_inf).astype(float)
+    statistics = Summaries(
+        *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Summaries))
+    )
+    statistics.norm[:] *= np.sqrt(extra.weights)  # from the norm of a sample to that of the whole
+    not_finite = (statistics.n_nan + statistics.n_inf).astype(float)
     for i, (low, high, n) in extra.wholes.items():
         not_finite[i] = n
+        # Otherwise the exact extremes are NaN or Inf, and those of the sample are more useful.
         if not n:
-            found.low[i], found.high[i] = low, high
+            statistics.low[i], statistics.high[i] = low, high
     numbers = zip(extra.is_there, not_finite.tolist(), strict=True)
-    return found, [number if is_there else None for is_there, number in numbers]
+    return statistics, [number if is_there else None for is_there, number in numbers]
 
 
 def _chunks(values: Iterable[Any], extra: _ValueStatistics) -> Iterator[list[NDArray[Any]]]:

@@ -74,11 +74,11 @@ def model_explorer(trace: Trace, view: GraphView, measure: Measure | None = None
 def _color_by_row(view: GraphView, measure: Measure) -> dict[int, tuple[KeyValue, str]]:
     """Row → its value as text, and its color."""
     color_scale = ColorScale(measure, measure.values)
-    found = {}
+    colors = {}
     for row, value, fill in zip(view.nodes.row, measure.values, color_scale.fills, strict=True):
         if value is not None and fill is not None:
-            found[row] = (_fact(measure.title, amount(value, measure.unit)), fill)
-    return found
+            colors[row] = (_fact(measure.title, amount(value, measure.unit)), fill)
+    return colors
 
 
 class _GraphBuilder:
@@ -106,7 +106,7 @@ class _GraphBuilder:
     def node(self, rows: list[int]) -> Node:
         op = Op(self.trace, rows[0])
         edges = [edge for edge in op.edges if edge.parent.node in self.place]
-        found: Node = {
+        node: Node = {
             "id": self.id(rows[0]),
             "label": op.function if op.kind == OP else op.site if op.kind == BUFFER else op.label,
             "namespace": self.home(op),
@@ -129,19 +129,19 @@ class _GraphBuilder:
         }
         colors = [self.painted[row] for row in rows if row in self.painted]
         if colors:
-            found["attrs"].append(colors[0][0])
-            found["style"] = {"backgroundColor": colors[0][1]}
-        return found
+            node["attrs"].append(colors[0][0])
+            node["style"] = {"backgroundColor": colors[0][1]}
+        return node
 
     def facts(self, op: Op) -> list[KeyValue]:
-        found = [_fact("site", op.site)]
+        facts = [_fact("site", op.site)]
         if op.kind != OP:
-            return [*found, _fact("kind", op.kind)]
-        found += [_fact("time", human_seconds(op.seconds))]
-        found += [_fact("FLOPs", human_number(op.flops))] if op.flops else []
-        found += [_fact("parameter", f"{one.label} {shape_text(one)}") for one in op.parameters]
-        found += [_fact("source", f"{op.source.file}:{op.source.line}")] if op.source is not None else []
-        return found
+            return [*facts, _fact("kind", op.kind)]
+        facts += [_fact("time", human_seconds(op.seconds))]
+        facts += [_fact("FLOPs", human_number(op.flops))] if op.flops else []
+        facts += [_fact("parameter", f"{parameter.label} {shape_text(parameter)}") for parameter in op.parameters]
+        facts += [_fact("source", f"{op.source.file}:{op.source.line}")] if op.source is not None else []
+        return facts
 
     def outputs(self) -> list[Node]:
         """One node for all outputs of the model."""
@@ -192,7 +192,7 @@ class _GraphBuilder:
     def layers(self) -> dict[str, dict[str, str]]:
         """Attributes of each module call by its namespace; those of the whole model have the empty one."""
         trace = self.trace
-        found = {
+        attributes = {
             "": {
                 "ops": f"{len(trace):,}",
                 "values": human_bytes(trace.bytes),
@@ -206,8 +206,8 @@ class _GraphBuilder:
             namespace = self.namespace(number)
             if namespace:
                 about = {"class": call.class_name, "address": call.address, "time": human_seconds(call.seconds)}
-                found[namespace] = {**about, **_parameter_facts(call.total)}
-        return found
+                attributes[namespace] = {**about, **_parameter_facts(call.total)}
+        return attributes
 
 
 def _parameter_facts(count: ParameterCount) -> dict[str, str]:
@@ -216,9 +216,9 @@ def _parameter_facts(count: ParameterCount) -> dict[str, str]:
 
 
 def _tensor(op: Op) -> list[KeyValue]:
-    found = [_fact("__tensor_tag", op.label)]
+    attributes = [_fact("__tensor_tag", op.label)]
     facts = {"tensor_shape": shape_text(op), "dtype": op.dtype, "device": op.device, "bytes": human_bytes(op.bytes)}
-    return [*found, *(_fact(name, value) for name, value in facts.items() if value)]
+    return [*attributes, *(_fact(name, value) for name, value in facts.items() if value)]
 
 
 def _fact(key: str, value: str) -> KeyValue:

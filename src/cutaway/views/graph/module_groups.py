@@ -72,6 +72,7 @@ class Groups:
         for row in trace.op_nodes:
             first = trace.rolled.nodes_of(row)[0] if table.kind[row] == OP else row
             here, there = self.of_row(first), self.of_row(row)
+            # Each pair of groups is compared once, however many ops it has.
             while here != there and here and there and (here, there) not in known:
                 known.add((here, there))
                 if calls[self.call[here]].module != calls[self.call[there]].module or first_pass[here] != here:

@@ -25,6 +25,7 @@ _MOST_ARGUMENTS, _MOST_TEXT, _MOST_PARAMETERS = 64, 300, 16
 _BYTES_PER_PIXEL: Final = 4 / 3
 """Pixels are sent as base64."""
 _BYTES_OF_WORDS: Final = 2_500
+"""Assumed size of the text of an op, before it is known."""
 _FEWEST_PIXELS: Final = 64
 _MOST_SAMPLED: Final = 1 << 15
 
@@ -64,7 +65,7 @@ class ParameterPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class OpDetails:
     """The details of one op or source."""
 
     row: int
@@ -101,7 +102,7 @@ class DetailLevel:
     """Whether to read source files; otherwise only the line saved with the trace is shown."""
 
 
-def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS, *, with_files: bool = True) -> Detail:
+def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS, *, with_files: bool = True) -> OpDetails:
     """The details of one row of a trace.
 
     Args:
@@ -111,10 +112,10 @@ def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS, *, with_files
     return _detail(Op(trace, row), DetailLevel(most_pixels, with_files=with_files))
 
 
-def _detail(op: Op, level: DetailLevel) -> Detail:
+def _detail(op: Op, level: DetailLevel) -> OpDetails:
     stack = op.stack
     value, missing = _value(op, level)
-    return Detail(
+    return OpDetails(
         row=op.node,
         label=printable(op.label),
         site=printable(op.site),
@@ -132,14 +133,15 @@ def _detail(op: Op, level: DetailLevel) -> Detail:
     )
 
 
-def details(trace: Trace, rows: Sequence[int], budget_bytes: int = 12_000_000) -> dict[int, Detail]:
+def details(trace: Trace, rows: Sequence[int], budget_bytes: int = 12_000_000) -> dict[int, OpDetails]:
     """The details of many rows, reduced until they fit into `budget_bytes` of JSON.
 
     Pictures get smaller first. Then pictures of parameters, the context of source lines, all pictures and the stacks
     are left out; in the end, whole rows.
     """
     wanted = list(dict.fromkeys(row for row in rows if row >= 0))
-    by_row: dict[int, Detail] = {}
+    by_row: dict[int, OpDetails] = {}
+    # The braces of the JSON object take two.
     left = budget_bytes - 2
     enough = 0
     for i, row in enumerate(wanted):
@@ -164,7 +166,7 @@ def _level_for(n_bytes: int) -> DetailLevel:
     )
 
 
-def _reductions(whole: Detail) -> Iterator[Detail]:
+def _reductions(whole: OpDetails) -> Iterator[OpDetails]:
     """The whole detail, then versions with less and less in them."""
     yield whole
     bare = tuple(replace(p, value=_without_image(p.value), grad=_without_image(p.grad)) for p in whole.parameters)
@@ -274,9 +276,9 @@ def shown_shape(shape: Sequence[int]) -> str:
 
 
 def _arguments(op: Op) -> Iterator[Argument]:
-    found = [*((str(i), value) for i, value in enumerate(op.args)), *op.kwargs.items()]
+    arguments = [*((str(i), value) for i, value in enumerate(op.args)), *op.kwargs.items()]
     left = _MOST_ARGUMENTS
-    for name, value in found:
+    for name, value in arguments:
         for argument in _expand(name, value, left):
             yield argument
             left -= 1

@@ -1,7 +1,7 @@
 """Result pages: one data model of a page, rendered as HTML, text or data for the viewer.
 
 html          Renders a page as static HTML: no scripts, inline styles, all text escaped
-model         The data model of a page: sections with plates
+model         The data model of a page: sections with blocks
 page_items    Collections and saved results as entries of the viewer's list
 provenance    Where a result comes from: the name of its model, versions and options
 result_pages  The page of each kind of result

@@ -14,6 +14,7 @@ from typing import Any
 from cutaway.views.draw.color_scale import DIVERGING, SEQUENTIAL, contrast, interpolate
 from cutaway.views.pages.model import (
     Bars,
+    Block,
     Cell,
     ColoredText,
     Column,
@@ -22,7 +23,6 @@ from cutaway.views.pages.model import (
     Histogram,
     Lines,
     Page,
-    Plate,
     Prose,
     Table,
     Text,
@@ -43,14 +43,14 @@ def static_html(page: Page) -> str:
     parts = [f'<h2 style="margin: 0.3em 0">{escape(page.title)}</h2>', _about(page.about)]
     for section in page.sections:
         parts += [f'<h3 style="margin: 1.2em 0 0.2em">{escape(section.title)}</h3>', _about(section.about)]
-        for plate in section.plates:
-            parts += [f'<div style="margin: 0.7em 0">{_title(plate.title)}{_html_of(plate)}</div>']
+        for block in section.blocks:
+            parts += [f'<div style="margin: 0.7em 0">{_title(block.title)}{_html_of(block)}</div>']
     return f'<div style="max-width: 900px">{"".join(parts)}</div>'
 
 
-def _html_of(plate: Plate) -> str:
-    write: Callable[[Any], str] = _RENDERERS[plate.kind]
-    return write(plate)
+def _html_of(block: Block) -> str:
+    write: Callable[[Any], str] = _RENDERERS[block.kind]
+    return write(block)
 
 
 def _about(text: str) -> str:
@@ -65,27 +65,27 @@ def _exact(value: float | None) -> str:
     return "no number" if value is None else f"{value!r}"
 
 
-def _prose(plate: Prose) -> str:
-    return "".join(f"<p>{escape(part)}</p>" for part in plate.text.split("\n\n"))
+def _prose(block: Prose) -> str:
+    return "".join(f"<p>{escape(part)}</p>" for part in block.text.split("\n\n"))
 
 
-def _facts(plate: Facts) -> str:
+def _facts(block: Facts) -> str:
     rows = (
         f'<tr><td style="text-align: left">{escape(item.name)}</td><td style="text-align: left"><b>{escape(item.value)}'
         f'</b></td><td style="text-align: left; {_SOFT}">{escape(item.remark)}</td></tr>'
-        for item in plate.items
+        for item in block.items
     )
     return f"<table>{''.join(rows)}</table>"
 
 
-def _table(plate: Table) -> str:
-    head = "".join(f'<th style="text-align: {_side(column)}">{escape(column.name)}</th>' for column in plate.columns)
+def _table(block: Table) -> str:
+    head = "".join(f'<th style="text-align: {_side(column)}">{escape(column.name)}</th>' for column in block.columns)
     rows = (
-        "".join(_cell(column, cell) for column, cell in zip(plate.columns, row, strict=True))
-        for row in plate.rows[:_MOST_ROWS]
+        "".join(_cell(column, cell) for column, cell in zip(block.columns, row, strict=True))
+        for row in block.rows[:_MOST_ROWS]
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    rest = len(plate.rows) - _MOST_ROWS
+    rest = len(block.rows) - _MOST_ROWS
     return f"<table><tr>{head}</tr>{body}</table>" + (_about(f"and {rest:,} more rows") if rest > 0 else "")
 
 
@@ -100,15 +100,15 @@ def _cell(column: Column, cell: Cell) -> str:
     return f'<td style="text-align: right; {_MONO}" title="{_exact(cell)}">{text}</td>'
 
 
-def _bars(plate: Bars) -> str:
-    most = max((abs(value) for value in plate.values if value is not None), default=0.0) or 1.0
+def _bars(block: Bars) -> str:
+    most = max((abs(value) for value in block.values if value is not None), default=0.0) or 1.0
     rows = []
-    for place, (name, value) in enumerate(zip(plate.names, plate.values, strict=True)):
+    for place, (name, value) in enumerate(zip(block.names, block.values, strict=True)):
         share = 100 * abs(value or 0.0) / most
-        color = (_BELOW if (value or 0) < 0 else _ABOVE) if plate.is_signed else SERIES[0]
+        color = (_BELOW if (value or 0) < 0 else _ABOVE) if block.is_signed else SERIES[0]
         ends = (
-            f" [{format_number(plate.low[place])}, {format_number(plate.high[place])}]"
-            if plate.low and plate.high
+            f" [{format_number(block.low[place])}, {format_number(block.high[place])}]"
+            if block.low and block.high
             else ""
         )
         rows.append(
@@ -119,84 +119,87 @@ def _bars(plate: Bars) -> str:
     return f"<table>{''.join(rows)}</table>"
 
 
-def _heatmap(plate: Heatmap) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in plate.column_names)
+def _heatmap(block: Heatmap) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in block.column_names)
     rows = []
-    for place, (name, row) in enumerate(zip(plate.row_names, plate.values, strict=True)):
+    for place, (name, row) in enumerate(zip(block.row_names, block.values, strict=True)):
         cells = "".join(
-            f'<td style="text-align: center; {_MONO}; {_cell_style(plate, value)}" '
-            f'title="{_note(plate, place, column)}">{_in_cell(plate, place, column)}</td>'
+            f'<td style="text-align: center; {_MONO}; {_cell_style(block, value)}" '
+            f'title="{_note(block, place, column)}">{_in_cell(block, place, column)}</td>'
             for column, value in enumerate(row)
         )
         rows.append(f'<tr><th style="text-align: right">{escape(name)}</th>{cells}</tr>')
     return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
-def _cell_style(plate: Heatmap, value: float | None) -> str:
-    return _background(_scale_position(plate, value), is_signed=plate.is_diverging)
+def _cell_style(block: Heatmap, value: float | None) -> str:
+    return _background(_scale_position(block, value), is_signed=block.is_diverging)
 
 
-def _scale_position(plate: Heatmap, value: float | None) -> float | None:
+def _scale_position(block: Heatmap, value: float | None) -> float | None:
     if value is None:
         return None
-    low, high, own = plate.low or 0.0, plate.high or 0.0, value
-    if plate.is_log:
-        low, high, own = math.log(low), math.log(high), math.log(max(own, 1e-300))
-    share = (own - low) / (high - low) if high != low else 0.5
+    low, high, at = block.low or 0.0, block.high or 0.0, value
+    if block.is_log:
+        low, high, at = math.log(low), math.log(high), math.log(max(at, 1e-300))
+    share = (at - low) / (high - low) if high != low else 0.5
     return max(0.0, min(1.0, share))
 
 
-def _in_cell(plate: Heatmap, row: int, column: int) -> str:
-    number = format_number(plate.values[row][column]) if plate.shows_numbers else ""
-    if not plate.texts:
+def _in_cell(block: Heatmap, row: int, column: int) -> str:
+    number = format_number(block.values[row][column]) if block.shows_numbers else ""
+    if not block.texts:
         return number
-    return f"{escape(plate.texts[row][column])} <small>{number}</small>"
+    return f"{escape(block.texts[row][column])} <small>{number}</small>"
 
 
-def _note(plate: Heatmap, row: int, column: int) -> str:
-    exact = _exact(plate.values[row][column])
-    return escape(f"{exact} {plate.notes[row][column]}") if plate.notes else exact
+def _note(block: Heatmap, row: int, column: int) -> str:
+    exact = _exact(block.values[row][column])
+    return escape(f"{exact} {block.notes[row][column]}") if block.notes else exact
 
 
-def _colored_text(plate: ColoredText) -> str:
-    parts = _strongest_channel(plate) if plate.is_contest else []
-    for channel, name in enumerate(plate.channels):
-        most = plate.most[channel]
+def _colored_text(block: ColoredText) -> str:
+    parts = _strongest_channel(block) if block.shows_strongest else []
+    for channel, name in enumerate(block.channels):
+        most = block.most[channel]
         parts.append(
             f'<div style="{_SOFT}; margin-top: 0.5em">{escape(name)}: full color at {format_number(most)}</div>'
         )
-        parts += [_line_of_text(plate, text, channel, most) for text in plate.texts]
+        parts += [_line_of_text(block, text, channel, most) for text in block.texts]
     return "".join(parts)
 
 
-def _strongest_channel(plate: ColoredText) -> list[str]:
+def _strongest_channel(block: ColoredText) -> list[str]:
     """The texts, each token in the color of its strongest channel."""
-    parts = [f'<div style="{_SOFT}">the strongest at each token</div>', _legend(plate.channels)]
-    for text in plate.texts:
+    if not block.channels:
+        return []
+    parts = [f'<div style="{_SOFT}">the strongest at each token</div>', _legend(block.channels)]
+    for text in block.texts:
         tokens = []
         for place, token in enumerate(text.tokens):
             sizes = [abs(row[place] or 0.0) for row in text.values]
             best = max(range(len(sizes)), key=sizes.__getitem__)
             color = SERIES[best % len(SERIES)]
-            most = plate.most[best]
+            most = block.most[best]
+            # Alpha up to 140 of 255, so that text in the default color stays readable.
             deep = round(20 + 120 * min(1.0, sizes[best] / most)) if most and sizes[best] else 0
             ground = f"background: {color}{deep:02x}; box-shadow: inset 0 -2px {color}; " if deep else ""
             frame = "outline: 1.5px solid; " if place in text.marks else ""
             tokens.append(
                 f'<span style="display: inline-block; padding: 1px 4px; margin: 1px; border-radius: 4px; '
-                f'white-space: pre; {frame}{ground}" title="{escape(plate.channels[best])}">{escape(token)}</span>'
+                f'white-space: pre; {frame}{ground}" title="{escape(block.channels[best])}">{escape(token)}</span>'
             )
         title = f'<span style="{_SOFT}">{escape(text.title)} </span>' if text.title else ""
         parts.append(f'<div style="line-height: 1.9; {_MONO}">{title}{"".join(tokens)}</div>')
     return parts
 
 
-def _line_of_text(plate: ColoredText, text: Text, channel: int, most: float) -> str:
+def _line_of_text(block: ColoredText, text: Text, channel: int, most: float) -> str:
     tokens = []
     for place, (token, value) in enumerate(zip(text.tokens, text.values[channel], strict=True)):
         share = max(-1.0, min(1.0, (value or 0.0) / most)) if most else 0.0
-        at = 0.5 + share / 2 if plate.is_signed else max(0.0, share)
-        ground = _background(at, is_signed=plate.is_signed) if share and value is not None else ""
+        at = 0.5 + share / 2 if block.is_signed else max(0.0, share)
+        ground = _background(at, is_signed=block.is_signed) if share and value is not None else ""
         frame = "outline: 1.5px solid; " if place in text.marks else ""
         tokens.append(
             f'<span style="display: inline-block; padding: 1px 4px; margin: 1px; border-radius: 4px; white-space: pre; '
@@ -215,24 +218,24 @@ def _background(at: float | None, *, is_signed: bool) -> str:
     return f"background: {fill}; color: {ink}"
 
 
-def _lines(plate: Lines) -> str:
-    values = [value for line in plate.lines for value in (*line.y, *line.low, *line.high) if value is not None]
-    if not values or not plate.x:
+def _lines(block: Lines) -> str:
+    values = [value for line in block.lines for value in (*line.y, *line.low, *line.high) if value is not None]
+    if not values or not block.x:
         return _about("no points")
-    is_log = plate.is_log_x and (plate.x[0] or 0.0) > 0
-    xs = [math.log(x or 1.0) if is_log else x for x in plate.x]
+    is_log = block.is_log_x and (block.x[0] or 0.0) > 0
+    xs = [math.log(x or 1.0) if is_log else x for x in block.x]
     drawn = []
-    for number, line in enumerate(plate.lines):
+    for number, line in enumerate(block.lines):
         dash = ' stroke-dasharray="6 4"' if line.is_dashed else ""
         path = _svg_path([(_x(xs, x), None if y is None else _y(values, y)) for x, y in zip(xs, line.y, strict=True)])
         drawn.append(f'<path fill="none" stroke="{SERIES[number % len(SERIES)]}" stroke-width="2"{dash} d="{path}"/>')
     ends = (
-        format_number(plate.x[0]),
-        format_number(plate.x[-1]),
+        format_number(block.x[0]),
+        format_number(block.x[-1]),
         format_number(min(values)),
         format_number(max(values)),
     )
-    return _image(drawn, ends, f"{plate.y_name} over {plate.x_name}") + _legend([line.name for line in plate.lines])
+    return _image(drawn, ends, f"{block.y_name} over {block.x_name}") + _legend([line.name for line in block.lines])
 
 
 def _svg_path(points: Sequence[tuple[float, float | None]]) -> str:
@@ -244,25 +247,25 @@ def _svg_path(points: Sequence[tuple[float, float | None]]) -> str:
     return "".join(parts)
 
 
-def _histogram(plate: Histogram) -> str:
-    if len(plate.edges) < 2:
+def _histogram(block: Histogram) -> str:
+    if len(block.edges) < 2:
         return _about("no bins")
-    counts = [count or 0 for each in plate.series for count in each.counts]
+    counts = [count or 0 for each in block.series for count in each.counts]
     values = [0.0, *counts]
     drawn = []
-    for number, each in enumerate(plate.series):
+    for number, each in enumerate(block.series):
         points = [f"{_LEFT},{_HEIGHT - _BOTTOM}"]
         for place, count in enumerate(each.counts):
             for edge in (place, place + 1):
-                points.append(f"{_x(plate.edges, plate.edges[edge]):.1f},{_y(values, count or 0):.1f}")
+                points.append(f"{_x(block.edges, block.edges[edge]):.1f},{_y(values, count or 0):.1f}")
         points.append(f"{_WIDTH - 8},{_HEIGHT - _BOTTOM}")
         color = SERIES[number % len(SERIES)]
         drawn.append(
             f'<polyline fill="{color}" fill-opacity="0.18" stroke="{color}" stroke-width="1.5" '
             f'points="{" ".join(points)}"/>'
         )
-    ends = (format_number(plate.edges[0]), format_number(plate.edges[-1]), "0", format_number(max(values)))
-    return _image(drawn, ends, "count") + _legend([each.name for each in plate.series])
+    ends = (format_number(block.edges[0]), format_number(block.edges[-1]), "0", format_number(max(values)))
+    return _image(drawn, ends, "count") + _legend([each.name for each in block.series])
 
 
 def _x(xs: Sequence[float | None], x: float | None) -> float:

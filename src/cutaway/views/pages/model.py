@@ -1,6 +1,6 @@
-"""The data model of a page: sections with plates, for notebooks, HTML files, the viewer and terminals.
+"""The data model of a page: sections with blocks, for notebooks, HTML files, the viewer and terminals.
 
-A plate is one block of a page, such as a table, a chart or colored text. It is plain data: Python decides what it says,
+A block is one part of a page, such as a table, a chart or colored text. It is plain data: Python decides what it says,
 `web/src/pages` how it looks. Texts are plain text, never HTML. Lists and arrays are stored as tuples; numbers that are
 not finite become None.
 """
@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 from cutaway.core import late
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import hint, listed, short
 from cutaway.results.result import Result
 
 ColumnKind = Literal["text", "number", "share", "bar"]
@@ -27,6 +28,7 @@ share    a number from 0 to 1, as percent
 bar      a number with a bar of that length
 """
 Cell = str | float | None
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,7 @@ class Facts:
     kind: Literal["facts"] = field(default="facts", init=False)
 
     def __post_init__(self) -> None:
-        made = (item if isinstance(item, Fact) else Fact(*map(_as_text, item)) for item in self.items)
-        _set_fields(self, items=tuple(made), title=str(self.title))
+        _set_fields(self, items=tuple(map(_fact, self.items)), title=str(self.title))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,14 @@ class Column:
     kind: ColumnKind = "text"
     about: str = ""
     """Explains the column, in its tooltip."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ColumnKind):
+            kinds = get_args(ColumnKind)
+            raise InputError(
+                f"kind of column {self.name!r} must be {', '.join(map(repr, kinds[:-1]))} or {kinds[-1]!r}, "
+                f"got {self.kind!r}.{hint(self.kind, kinds)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class Table:
 
     def __post_init__(self) -> None:
         columns = tuple(each if isinstance(each, Column) else Column(str(each)) for each in self.columns)
-        rows = tuple(tuple(row) for row in self.rows)
+        rows = tuple(_row(row, f"row {place} of the table") for place, row in enumerate(self.rows))
         for place, row in enumerate(rows):
             _check_same_length(len(row), len(columns), f"cells of row {place}", "columns")
         is_text = [column.kind == "text" for column in columns]
@@ -130,9 +139,10 @@ class Lines:
     kind: Literal["lines"] = field(default="lines", init=False)
 
     def __post_init__(self) -> None:
-        _set_fields(self, x=_numbers(self.x), lines=tuple(self.lines), title=str(self.title))
+        lines = _checked(self.lines, (Line,), "lines of Lines")
+        _set_fields(self, x=_numbers(self.x), lines=lines, title=str(self.title))
         if any(a is None or b is None or a >= b for a, b in zip(self.x, self.x[1:], strict=False)):
-            raise InputError(f"x of Lines must be finite and ascending; it is {list(self.x)[:20]}.")
+            raise InputError(f"x of Lines must be finite and ascending, got {listed(map(str, self.x), 20)}.")
         for line in self.lines:
             _check_same_length(len(line.y), len(self.x), f"points of line {line.name!r}", "x positions")
         _set_fields(self, x_names=_names(self.x_names))
@@ -184,7 +194,8 @@ class Histogram:
     kind: Literal["histogram"] = field(default="histogram", init=False)
 
     def __post_init__(self) -> None:
-        _set_fields(self, edges=_numbers(self.edges), series=tuple(self.series), title=str(self.title))
+        series = _checked(self.series, (Series,), "series of Histogram")
+        _set_fields(self, edges=_numbers(self.edges), series=series, title=str(self.title))
         for each in self.series:
             _check_same_length(
                 len(each.counts) + 1, len(self.edges), f"edges that the counts of {each.name!r} need", "edges"
@@ -220,7 +231,8 @@ class Heatmap:
         _set_fields(
             self, row_names=_names(self.row_names), column_names=_names(self.column_names), title=str(self.title)
         )
-        _set_fields(self, values=tuple(_numbers(row) for row in self.values))
+        values = (_row(row, f"row {place} of the heatmap") for place, row in enumerate(self.values))
+        _set_fields(self, values=tuple(map(_numbers, values)))
         _check_same_length(len(self.values), len(self.row_names), "rows", "row names")
         for row in self.values:
             _check_same_length(len(row), len(self.column_names), "columns", "column names")
@@ -245,7 +257,7 @@ class Text:
 
     tokens: Sequence[str]
     values: Sequence[Sequence[float | None]]
-    """One row per channel of the plate, one number per token; None for a token without a value."""
+    """One row per channel of the block, one number per token; None for a token without a value."""
     title: str = ""
     marks: Sequence[int] = ()
     """Positions of tokens to frame."""
@@ -261,7 +273,9 @@ class Text:
         for row in self.values:
             _check_same_length(len(row), len(self.tokens), "values", "tokens")
         if any(not 0 <= place < len(self.tokens) for place in self.marks):
-            raise InputError(f"marks {list(self.marks)} are outside a text of {len(self.tokens)} tokens.")
+            raise InputError(
+                f"marks must be positions 0 to {len(self.tokens) - 1} of the text, got {list(self.marks)}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +288,7 @@ class ColoredText:
     """Whether negative values have their own color."""
     most: Sequence[float] = ()
     """The magnitude with the full color, per channel; the largest by default."""
-    is_contest: bool = False
+    shows_strongest: bool = False
     """Whether channels compete for tokens, as factors do: each has its own color and a curve beside the text, and a
     token has the color of its strongest channel."""
     is_share: bool = False
@@ -287,45 +301,50 @@ class ColoredText:
     kind: Literal["text"] = field(default="text", init=False)
 
     def __post_init__(self) -> None:
-        _set_fields(self, channels=_names(self.channels), texts=tuple(self.texts), title=str(self.title))
+        texts = _checked(self.texts, (Text,), "texts of ColoredText")
+        _set_fields(self, channels=_names(self.channels), texts=texts, title=str(self.title))
         for text in self.texts:
             _check_same_length(
                 len(text.values), len(self.channels), f"rows of values of the text {text.title!r}", "channels"
             )
             if any(not -1 <= channel < len(self.channels) for channel in text.chooses):
-                raise InputError(f"chooses= has {sorted(set(text.chooses))}, of {len(self.channels)} channels.")
-        if self.is_contest and (self.link or any(text.chooses for text in self.texts)):
-            raise InputError("competing channels cannot be linked, and tokens cannot select them.")
-        own = self.most or [
+                raise InputError(
+                    f"chooses= must name channels 0 to {len(self.channels) - 1}, or -1 for none, "
+                    f"got {sorted(set(text.chooses))}."
+                )
+        if self.shows_strongest and (self.link or any(text.chooses for text in self.texts)):
+            raise InputError("shows_strongest=True cannot be combined with link= or with texts that have chooses=.")
+        full_scale = self.most or [
             max((abs(value) for text in self.texts for value in text.values[channel] if value is not None), default=0.0)
             for channel in range(len(self.channels))
         ]
-        _check_same_length(len(own), len(self.channels), "values in most=", "channels")
-        _set_fields(self, most=tuple(float(value) for value in own))
+        _check_same_length(len(full_scale), len(self.channels), "values in most=", "channels")
+        _set_fields(self, most=tuple(float(value) for value in full_scale))
 
 
-Plate = Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText
+Block = Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Plates with a common title."""
+    """Blocks of a page with a common title."""
 
     title: str
     about: str = ""
-    plates: Sequence[Plate] = ()
+    blocks: Sequence[Block] = ()
     is_wide: bool = False
     """Whether it takes the full width; other sections may be side by side."""
 
     def __post_init__(self) -> None:
-        _set_fields(self, title=str(self.title), about=str(self.about), plates=tuple(self.plates))
+        blocks = _checked(self.blocks, get_args(Block), f"blocks of section {self.title!r}")
+        _set_fields(self, title=str(self.title), about=str(self.about), blocks=blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Result):
     """A page about a result: `cutaway.show(page)`, `page.to_html("page.html")`, or `print(page)`.
 
-    >>> print(Page("Units", sections=[Section("Scores", plates=[Bars(["#1", "#2"], [0.5, 0.25])])]).text(40))
+    >>> print(Page("Units", sections=[Section("Scores", blocks=[Bars(["#1", "#2"], [0.5, 0.25])])]).text(40))
     Units
     =====
     <BLANKLINE>
@@ -344,14 +363,15 @@ class Page(Result):
     kind: Literal["page"] = field(default="page", init=False)
 
     def __post_init__(self) -> None:
-        _set_fields(self, title=str(self.title), about=str(self.about), sections=tuple(self.sections))
+        sections = _checked(self.sections, (Section,), f"sections of page {self.title!r}")
+        _set_fields(self, title=str(self.title), about=str(self.about), sections=sections)
         _set_fields(self, topic=str(self.topic))
         linked: dict[str, int] = {}
-        for plate in (plate for section in self.sections for plate in section.plates):
-            if isinstance(plate, ColoredText) and plate.link:
-                n = linked.setdefault(plate.link, len(plate.channels))
+        for block in (block for section in self.sections for block in section.blocks):
+            if isinstance(block, ColoredText) and block.link:
+                n = linked.setdefault(block.link, len(block.channels))
                 _check_same_length(
-                    len(plate.channels), n, f"channels of a text linked by {plate.link!r}", "channels of another one"
+                    len(block.channels), n, f"channels of a text linked by {block.link!r}", "channels of another one"
                 )
 
     def page(self) -> Page:
@@ -365,12 +385,12 @@ class Page(Result):
 
     def text(self, width: int = 100) -> str:
         """The page as plain text, in lines of at most `width` characters."""
-        found: str = late.call("Page.text", self, width)
-        return found
+        text: str = late.call("Page.text", self, width)
+        return text
 
     def _repr_html_(self) -> str:
-        found: str = late.call("Page._repr_html_", self)
-        return found
+        html: str = late.call("Page._repr_html_", self)
+        return html
 
     def __str__(self) -> str:
         return self.text()
@@ -379,10 +399,37 @@ class Page(Result):
         return f"<Page {self.title}: {', '.join(section.title for section in self.sections)}>"
 
 
-def _set_fields(thing: object, **values: Any) -> None:
+def _set_fields(instance: object, **values: Any) -> None:
     """Sets fields of a frozen dataclass in `__post_init__`."""
     for name, value in values.items():
-        object.__setattr__(thing, name, value)
+        object.__setattr__(instance, name, value)
+
+
+def _checked(items: Sequence[_T], kinds: tuple[type, ...], what: str) -> tuple[_T, ...]:
+    """The items as a tuple; raises `InputTypeError` if they are no list, or one has the wrong type."""
+    names = listed([kind.__name__ for kind in kinds], len(kinds))
+    if isinstance(items, (str, *kinds)) or not isinstance(items, Iterable):
+        raise InputTypeError(f"the {what} must be a list, got a single {type(items).__name__}: put it in brackets.")
+    for item in items:
+        if not isinstance(item, kinds):
+            prose = " Wrap text in Prose(…)." if isinstance(item, str) and Prose in kinds else ""
+            raise InputTypeError(f"the {what} must be {names}, got a {type(item).__name__}.{prose}")
+    return tuple(items)
+
+
+def _fact(item: Any) -> Fact:
+    if isinstance(item, Fact):
+        return item
+    if not isinstance(item, (tuple, list)) or not 2 <= len(item) <= 3:
+        how = "a fact must be (name, value) or (name, value, remark)"
+        raise InputTypeError(f"{how}, got {short(repr(item), 60)}.")
+    return Fact(*map(_as_text, item))
+
+
+def _row(row: Any, what: str) -> tuple[Any, ...]:
+    if isinstance(row, str) or not hasattr(row, "__iter__"):
+        raise InputTypeError(f"{what} must be a list of cells, got {short(repr(row), 60)}.")
+    return tuple(row)
 
 
 def _as_text(value: object) -> str:
@@ -391,7 +438,7 @@ def _as_text(value: object) -> str:
 
 def _names(values: Iterable[object]) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise InputTypeError(f"give a list of texts, not a single text: {values[:60]!r}.")
+        raise InputTypeError(f"expected a list of texts, got a single text: {short(values, 60)!r}.")
     return tuple(map(str, values))
 
 
@@ -403,7 +450,7 @@ def _number(value: Any) -> float | None:
     if isinstance(plain, (bool, int)):
         return int(plain)
     if not isinstance(plain, float):
-        raise InputTypeError(f"give a number, not a {type(plain).__name__}: {str(plain)[:60]!r}.")
+        raise InputTypeError(f"expected a number, got a {type(plain).__name__}: {short(str(plain), 60)!r}.")
     return plain if math.isfinite(plain) else None
 
 
@@ -412,10 +459,10 @@ def _numbers(values: Iterable[Any]) -> tuple[float | None, ...]:
 
 
 def _finite_range(values: Iterable[float | None]) -> tuple[float, float]:
-    found = [value for value in values if value is not None]
-    return (min(found), max(found)) if found else (0.0, 0.0)
+    finite = [value for value in values if value is not None]
+    return (min(finite), max(finite)) if finite else (0.0, 0.0)
 
 
 def _check_same_length(n: int, expected: int, what: str, of: str) -> None:
     if n != expected:
-        raise InputError(f"there are {n:,} {what}, but {expected:,} {of}: both must be equal.")
+        raise InputError(f"got {n:,} {what}, but {expected:,} {of}: the numbers must be equal.")

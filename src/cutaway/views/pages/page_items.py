@@ -36,7 +36,7 @@ class PageItem:
     type: str
     """Class of the result; "Activations" for a collection."""
     title: str
-    made: float
+    created: float
     """Creation time in seconds since 1970; 0 if unknown."""
     n_rows: int
     n_units: int
@@ -54,9 +54,10 @@ def collection_item(archive: Archive, *, edition: str = "") -> PageItem:
         topic="neurons",
         type="Activations",
         title=model_of(source.about.provenance),
-        made=_time(archive, source.about.provenance.get("time")),
+        created=_time(archive, source.about.provenance.get("time")),
         n_rows=int(source.starts[-1]),
         n_units=sum(site.width for site in sites),
+        # The list is sent for every entry of the folder; the page of the collection has all sites.
         sites=sites[:_MOST_SITES],
         edition=edition,
     )
@@ -69,7 +70,7 @@ def result_item(archive: Archive, *, edition: str = "") -> PageItem:
         topic=_topic(about.topic),
         type=about.type,
         title=about.title,
-        made=_time(archive, about.made),
+        created=_time(archive, about.made),
         n_rows=0,
         n_units=0,
         sites=(),

@@ -73,19 +73,19 @@ def clusters_page(clusters: Clusters) -> Page:
     facts = [
         Fact("units", f"{clusters.n_units:,}"),
         Fact("clusters", f"{len(clusters):,}", f"cut where 1 − {like} is {clusters.threshold:g}"),
-        Fact("of one unit", f"{int((sizes == 1).sum()):,}"),
+        Fact("clusters of one unit", f"{int((sizes == 1).sum()):,}"),
     ]
     if clusters.dead is not None and len(clusters.dead):
         facts.append(Fact("dead units", f"{len(clusters.dead):,}"))
     shown = several[:20]
     bars = Bars([row[0] for row in rows[:20]], [int(sizes[cluster]) for cluster in shown], title="Largest clusters")
     columns = [
-        Column("stands for them", about="the unit most like all of them"),
+        Column("representative", about="the unit most similar to all others of its cluster"),
         Column("units", "bar"),
-        Column("which"),
+        Column("members"),
     ]
     sections = [
-        Section("In short", "", [Facts(facts), *([bars] if shown else [])]),
+        Section("Summary", "", [Facts(facts), *([bars] if shown else [])]),
         Section("Clusters of several units", "", [Table(columns, rows)], is_wide=True),
     ]
     return Page("Clusters of units", "Units whose values are correlated.", sections, topic="neurons")
@@ -101,7 +101,7 @@ def stability_page(stability: Stability) -> Page:
     ]
     overlap = Heatmap(names, names, stability.overlap.tolist(), low=0.0, high=1.0, title="Overlap of two seeds")
     about = f"The {stability.n:,} best units by {stability.method}, for each seed."
-    return Page("Stability of a ranking", about, [Section("In short", "", [Facts(facts), overlap])], topic="neurons")
+    return Page("Stability of a ranking", about, [Section("Summary", "", [Facts(facts), overlap])], topic="neurons")
 
 
 def _one_section_page(title: str, section: Section) -> Page:

@@ -30,8 +30,8 @@ def neuron_name(site: str) -> str:
     >>> neuron_name("model.layers.28.mlp.down_proj@in.0#1095"), neuron_name("3 head 2"), neuron_name("#4")
     ('layer 28, neuron 1095', '3 head 2', '#4')
     """
-    found = _layer_and_number(site)
-    return f"layer {found[0]}, neuron {found[1]}" if found else site
+    parts = _layer_and_number(site)
+    return f"layer {parts[0]}, neuron {parts[1]}" if parts else site
 
 
 def brief_neuron(site: str) -> str:

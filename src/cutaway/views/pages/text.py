@@ -7,10 +7,11 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import figures, percent
 from cutaway.views.pages.model import (
     Bars,
+    Block,
     Cell,
     ColoredText,
     Column,
@@ -19,7 +20,6 @@ from cutaway.views.pages.model import (
     Histogram,
     Lines,
     Page,
-    Plate,
     Prose,
     Table,
 )
@@ -35,15 +35,17 @@ _MOST_BINS = 24
 
 def as_text(page: Page, width: int = 100) -> str:
     """The page in lines of at most `width` characters; longer names are cut."""
+    if not isinstance(width, int):
+        raise InputTypeError(f"width must be a number of characters, got {width!r}.")
     if width < _LEAST_WIDTH:
-        raise InputError(f"width={width}: a page needs at least {_LEAST_WIDTH} characters.")
+        raise InputError(f"width must be at least {_LEAST_WIDTH} characters, got {width}.")
     lines = [*_title(page.title, "=", width), *_wrapped(page.about, width)]
     for section in page.sections:
         lines += ["", *_title(section.title, "-", width), *_wrapped(section.about, width)]
-        for place, plate in enumerate(section.plates):
+        for place, block in enumerate(section.blocks):
             lines += [""] if place or section.about else []
-            lines += _title(plate.title, "", width) if plate.title else []
-            lines += _lines_of(plate, width)
+            lines += _title(block.title, "", width) if block.title else []
+            lines += _lines_of(block, width)
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -64,20 +66,20 @@ def one_line(text: str) -> str:
     >>> one_line("a\\x1b[31m\\n")
     'a\\\\x1b[31m↵'
     """
-    found = text.replace("\n", "↵").replace("\t", "→")
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in found)
+    visible = text.replace("\n", "↵").replace("\t", "→")
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in visible)
 
 
 def _title(text: str, line: str, width: int) -> list[str]:
-    found = _cut(one_line(text), width)
-    return [found, line * len(found)] if line else [found]
+    title = _cut(one_line(text), width)
+    return [title, line * len(title)] if line else [title]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    found: list[str] = []
+    lines: list[str] = []
     for paragraph in filter(None, text.split("\n")):
-        found += textwrap.wrap(one_line(paragraph), width) or [""]
-    return found
+        lines += textwrap.wrap(one_line(paragraph), width) or [""]
+    return lines
 
 
 def _cut(text: str, width: int) -> str:
@@ -89,48 +91,48 @@ def _bar(share: float, width: int) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).strip()
 
 
-def _lines_of(plate: Plate, width: int) -> list[str]:
-    write: Callable[[Any, int], Iterable[str]] = _RENDERERS[plate.kind]
-    return list(write(plate, width))
+def _lines_of(block: Block, width: int) -> list[str]:
+    write: Callable[[Any, int], Iterable[str]] = _RENDERERS[block.kind]
+    return list(write(block, width))
 
 
-def _prose(plate: Prose, width: int) -> list[str]:
-    return _wrapped(plate.text, width)
+def _prose(block: Prose, width: int) -> list[str]:
+    return _wrapped(block.text, width)
 
 
-def _facts(plate: Facts, width: int) -> Iterator[str]:
-    wide = min(max((len(one_line(item.name)) for item in plate.items), default=0), width // 3)
-    for item in plate.items:
+def _facts(block: Facts, width: int) -> Iterator[str]:
+    wide = min(max((len(one_line(item.name)) for item in block.items), default=0), width // 3)
+    for item in block.items:
         remark = f"  ({one_line(item.remark)})" if item.remark else ""
         yield _cut(f"{_cut(one_line(item.name), wide):<{wide}}  {one_line(item.value)}{remark}", width)
 
 
-def _table(plate: Table, width: int) -> Iterator[str]:
-    shown = plate.rows[:_MOST_ROWS]
-    columns = [_column(column, [row[place] for row in shown], width) for place, column in enumerate(plate.columns)]
+def _table(block: Table, width: int) -> Iterator[str]:
+    shown = block.rows[:_MOST_ROWS]
+    columns = [_column(column, [row[place] for row in shown], width) for place, column in enumerate(block.columns)]
     n = _n_fitting_columns([max(map(len, cells)) for cells in columns], width)
     for row in range(len(shown) + 1):
         yield "  ".join(cells[row] for cells in columns[:n])
         if row == 0:
             yield "  ".join("─" * len(cells[0]) for cells in columns[:n])
-    left = [column.name for column in plate.columns[n:]]
+    left = [column.name for column in block.columns[n:]]
     if left:
         yield _cut(f"further columns: {', '.join(map(one_line, left))}", width)
-    if len(plate.rows) > len(shown):
-        yield f"and {len(plate.rows) - len(shown):,} more rows"
+    if len(block.rows) > len(shown):
+        yield f"and {len(block.rows) - len(shown):,} more rows"
 
 
 def _column(column: Column, cells: Sequence[Cell], width: int) -> list[str]:
     """Header and cells of a column, all of one width."""
     if column.kind == "text":
-        found = [one_line(str(cell)) for cell in cells]
+        texts = [one_line(str(cell)) for cell in cells]
     elif column.kind == "share":
-        found = ["–" if cell is None else percent(float(cell)) for cell in cells]
+        texts = ["–" if cell is None else percent(float(cell)) for cell in cells]
     else:
-        found = [format_number(cell) if not isinstance(cell, str) else cell for cell in cells]
-    found = [_cut(text, max(12, width // 3)) for text in (one_line(column.name), *found)]
-    wide = max(map(len, found))
-    return [text.ljust(wide) if column.kind == "text" else text.rjust(wide) for text in found]
+        texts = [format_number(cell) if not isinstance(cell, str) else cell for cell in cells]
+    texts = [_cut(text, max(12, width // 3)) for text in (one_line(column.name), *texts)]
+    wide = max(map(len, texts))
+    return [text.ljust(wide) if column.kind == "text" else text.rjust(wide) for text in texts]
 
 
 def _n_fitting_columns(widths: Sequence[int], width: int) -> int:
@@ -143,18 +145,18 @@ def _n_fitting_columns(widths: Sequence[int], width: int) -> int:
     return len(widths)
 
 
-def _bars(plate: Bars, width: int) -> Iterator[str]:
-    names = [_cut(one_line(name), width // 3) for name in plate.names]
-    numbers = [format_number(value) for value in plate.values]
-    if plate.low and plate.high:
-        ends = zip(numbers, plate.low, plate.high, strict=True)
+def _bars(block: Bars, width: int) -> Iterator[str]:
+    names = [_cut(one_line(name), width // 3) for name in block.names]
+    numbers = [format_number(value) for value in block.values]
+    if block.low and block.high:
+        ends = zip(numbers, block.low, block.high, strict=True)
         numbers = [f"{number} [{format_number(low)}, {format_number(high)}]" for number, low, high in ends]
     wide, right = max(map(len, names), default=0), max(map(len, numbers), default=0)
     room = max(4, width - wide - right - 4)
-    most = max((abs(value) for value in plate.values if value is not None), default=0.0) or 1.0
-    for name, value, number in zip(names, plate.values, numbers, strict=True):
+    most = max((abs(value) for value in block.values if value is not None), default=0.0) or 1.0
+    for name, value, number in zip(names, block.values, numbers, strict=True):
         share = abs(value or 0.0) / most
-        if plate.is_signed:
+        if block.is_signed:
             half = room // 2
             bar = _bar(share, half)
             drawn = f"{bar:<{half}}" if (value or 0) >= 0 else ""
@@ -165,55 +167,56 @@ def _bars(plate: Bars, width: int) -> Iterator[str]:
             yield f"{name:<{wide}}  {_bar(share, room):<{room}}  {number:>{right}}"
 
 
-def _lines(plate: Lines, width: int) -> Iterator[str]:
+def _lines(block: Lines, width: int) -> Iterator[str]:
     """Lines as a table of their points."""
-    columns = [Column(plate.x_name, "number"), *(Column(line.name, "number") for line in plate.lines)]
-    rows: list[tuple[Cell, ...]] = list(zip(plate.x, *(line.y for line in plate.lines), strict=True))
-    if plate.x_names:
+    columns = [Column(block.x_name, "number"), *(Column(line.name, "number") for line in block.lines)]
+    rows: list[tuple[Cell, ...]] = list(zip(block.x, *(line.y for line in block.lines), strict=True))
+    if block.x_names:
         columns.insert(1, Column(""))
-        rows = [(row[0], name, *row[1:]) for name, row in zip(plate.x_names, rows, strict=True)]
+        rows = [(row[0], name, *row[1:]) for name, row in zip(block.x_names, rows, strict=True)]
     step = -(-len(rows) // _MOST_POINTS) or 1
     every = f"; every {step}th point is shown" if step > 1 else ""
-    yield f"{one_line(plate.y_name)} by {one_line(plate.x_name)}{every}"
+    yield f"{one_line(block.y_name)} by {one_line(block.x_name)}{every}"
     yield from _table(Table(columns, [*rows[:-1:step], *rows[-1:]]), width)
 
 
-def _histogram(plate: Histogram, width: int) -> Iterator[str]:
-    n = len(plate.edges) - 1
+def _histogram(block: Histogram, width: int) -> Iterator[str]:
+    n = len(block.edges) - 1
     if n < 1:
         return
     step = -(-n // min(_MOST_BINS, n))
-    wide = min(max((len(one_line(each.name)) for each in plate.series), default=0), width // 3)
-    for each in plate.series:
+    wide = min(max((len(one_line(each.name)) for each in block.series), default=0), width // 3)
+    for each in block.series:
         counts = [sum(count or 0 for count in each.counts[first : first + step]) for first in range(0, n, step)]
         most = max(counts, default=0) or 1
+        # Rounded up, so that a bin with a single count is not drawn as empty.
         drawn = "".join(_LEVELS[math.ceil(8 * max(0.0, count) / most)] for count in counts)
         yield f"{_cut(one_line(each.name), wide):<{wide}}  {drawn}  {format_number(sum(counts))} in all"
-    yield f"{'':<{wide}}  from {format_number(plate.edges[0])} to {format_number(plate.edges[-1])}"
+    yield f"{'':<{wide}}  from {format_number(block.edges[0])} to {format_number(block.edges[-1])}"
 
 
-def _heatmap(plate: Heatmap, width: int) -> Iterator[str]:
-    if plate.shows_numbers or plate.texts:
-        yield from _heatmap_table(plate, width)
+def _heatmap(block: Heatmap, width: int) -> Iterator[str]:
+    if block.shows_numbers or block.texts:
+        yield from _heatmap_table(block, width)
         return
-    wide = min(max(map(len, map(one_line, plate.row_names)), default=0), width // 3)
+    wide = min(max(map(len, map(one_line, block.row_names)), default=0), width // 3)
     n = (width - wide - 2) // 2
-    ground = 0.0 if plate.is_diverging else _size(plate, plate.low)
-    most = _size(plate, plate.high) - ground
-    for name, row in list(zip(plate.row_names, plate.values, strict=True))[:_MOST_ROWS]:
-        cells = (" ?" if value is None else _shade(_size(plate, value), ground, most) for value in row[:n])
+    ground = 0.0 if block.is_diverging else _size(block, block.low)
+    most = _size(block, block.high) - ground
+    for name, row in list(zip(block.row_names, block.values, strict=True))[:_MOST_ROWS]:
+        cells = (" ?" if value is None else _shade(_size(block, value), ground, most) for value in row[:n])
         yield f"{_cut(one_line(name), wide):<{wide}}  {''.join(cells)}"
-    hidden = (max(0, len(plate.row_names) - _MOST_ROWS), max(0, len(plate.column_names) - n))
+    hidden = (max(0, len(block.row_names) - _MOST_ROWS), max(0, len(block.column_names) - n))
     if any(hidden):
         yield f"and {hidden[0]:,} more rows, {hidden[1]:,} more columns"
-    yield f"full at {format_number(plate.high)}" + (
-        ", `-` below zero" if plate.is_diverging else f", empty at {format_number(plate.low)}"
+    yield f"full at {format_number(block.high)}" + (
+        ", `-` below zero" if block.is_diverging else f", empty at {format_number(block.low)}"
     )
 
 
-def _size(plate: Heatmap, value: float | None) -> float:
+def _size(block: Heatmap, value: float | None) -> float:
     """The number that decides the shade of a value."""
-    return math.log(max(value or 0.0, 1e-300)) if plate.is_log else value or 0.0
+    return math.log(max(value or 0.0, 1e-300)) if block.is_log else value or 0.0
 
 
 def _shade(value: float, ground: float, most: float) -> str:
@@ -223,29 +226,29 @@ def _shade(value: float, ground: float, most: float) -> str:
     return ("-" if share < 0 and level else " ") + _SHADES[level]
 
 
-def _heatmap_table(plate: Heatmap, width: int) -> Iterator[str]:
-    columns = [Column("", "text"), *(Column(name, "text" if plate.texts else "number") for name in plate.column_names)]
+def _heatmap_table(block: Heatmap, width: int) -> Iterator[str]:
+    columns = [Column("", "text"), *(Column(name, "text" if block.texts else "number") for name in block.column_names)]
     rows: list[tuple[Cell, ...]] = []
-    for place, (name, row) in enumerate(zip(plate.row_names, plate.values, strict=True)):
-        if plate.texts:
-            number = format_number if plate.shows_numbers else lambda _: ""
-            texts = zip(plate.texts[place], row, strict=True)
+    for place, (name, row) in enumerate(zip(block.row_names, block.values, strict=True)):
+        if block.texts:
+            number = format_number if block.shows_numbers else lambda _: ""
+            texts = zip(block.texts[place], row, strict=True)
             rows.append((name, *(f"{text} {number(value)}".strip() for text, value in texts)))
         else:
             rows.append((name, *row))
     yield from _table(Table(columns, rows), width)
 
 
-def _colored_text(plate: ColoredText, width: int) -> Iterator[str]:
+def _colored_text(block: ColoredText, width: int) -> Iterator[str]:
     """Each token with shading characters as dense as its value is large, and `+` or `-` before it."""
-    if plate.is_contest:
-        yield from _strongest_channel(plate, width)
-    for channel, name in enumerate(plate.channels):
-        most = plate.most[channel]
+    if block.shows_strongest:
+        yield from _strongest_channel(block, width)
+    for channel, name in enumerate(block.channels):
+        most = block.most[channel]
         yield _cut(
             f"{one_line(name)}: full at {format_number(most)}" if most else f"{one_line(name)}: zero everywhere", width
         )
-        for text in plate.texts:
+        for text in block.texts:
             if text.title:
                 yield _cut(f"  {one_line(text.title)}", width)
             tokens = [
@@ -257,10 +260,10 @@ def _colored_text(plate: ColoredText, width: int) -> Iterator[str]:
             )
 
 
-def _strongest_channel(plate: ColoredText, width: int) -> Iterator[str]:
+def _strongest_channel(block: ColoredText, width: int) -> Iterator[str]:
     """Each token with the number of its strongest channel."""
     yield _cut("the strongest at each token, numbered as below", width)
-    for text in plate.texts:
+    for text in block.texts:
         if text.title:
             yield _cut(f"  {one_line(text.title)}", width)
         tokens = []

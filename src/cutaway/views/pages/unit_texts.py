@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import nearest_hint, plural
 from cutaway.results.words import Context, TopContexts
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import ColoredText, Page, Section, Text
@@ -39,6 +39,8 @@ def units_text(
         units: indices or names.
         items: indices of the sentences; default: the `n` sentences with the strongest activation of any unit.
         n: the number of sentences if `items` is not given.
+        scale: "std" colors by z-scores over all rows, "raw" by the values themselves.
+        title: the title of the block.
     """
     indices = unit_numbers(units, acts.names)
     values = _scale_values(acts.columns(indices), scale)  # (row, unit)
@@ -49,12 +51,26 @@ def units_text(
     return ColoredText([acts.names[index] for index in indices], texts, title=title)
 
 
-def units_page(acts: Activations, units: int | str | Iterable[int | str], **how: Any) -> Page:
-    """Page with the sentences of `units_text`, which takes the options in `how`."""
-    text = units_text(acts, units, **how)
-    n = plural(len(text.texts), "sentence")
-    title, sections = f"Text colored by {', '.join(text.channels)}", [Section("Sentences", plates=[text])]
-    return Page(title, f"{n} of {acts.n_items:,}.", sections, topic="neurons")
+def units_page(
+    acts: Activations,
+    units: int | str | Iterable[int | str],
+    items: Sequence[int] | None = None,
+    *,
+    n: int = 12,
+    scale: Scale = "std",
+) -> Page:
+    """Page with the sentences of `units_text`.
+
+    Args:
+        units: indices or names.
+        items: indices of the sentences; default: the `n` sentences with the strongest activation of any unit.
+        n: the number of sentences if `items` is not given.
+        scale: "std" colors by z-scores over all rows, "raw" by the values themselves.
+    """
+    text = units_text(acts, units, items, n=n, scale=scale)
+    n_texts = plural(len(text.texts), "sentence")
+    title, sections = f"Text colored by {', '.join(text.channels)}", [Section("Sentences", blocks=[text])]
+    return Page(title, f"{n_texts} of {acts.n_items:,}.", sections, topic="neurons")
 
 
 def contexts_text(contexts: TopContexts, acts: Activations | None = None, *, title: str = "") -> ColoredText:
@@ -86,21 +102,26 @@ def _number(unit: int | str, known: dict[str, int], names: Sequence[str] | None)
     elif unit.startswith("#") and unit[1:].isdecimal():
         number = int(unit[1:])
     else:
-        raise InputError(f"no unit {unit!r}." + (f" Names look like {names[0]!r}." if names else ""))
+        raise InputError(f"no unit {unit!r}." + ("" if names is None else _unit_hint(unit, names)))
     if names is not None and not 0 <= number < len(names):
         raise InputError(f"no unit {number}: there are {len(names):,} units, counted from 0.")
     return number
 
 
+def _unit_hint(unit: str, names: Sequence[str]) -> str:
+    """The nearest names, or an example of one."""
+    return nearest_hint(unit, names) or f" Names look like {names[0]!r}; there are {len(names):,}."
+
+
 def _scale_values(values: NDArray[Any], scale: Scale) -> NDArray[np.float64]:
-    found = values.astype(np.float64)
+    numbers = values.astype(np.float64)
     if scale == "raw":
-        return found
+        return numbers
     if scale != "std":
-        raise InputError(f"scale={scale!r}: use 'std' for z-scores or 'raw' for raw values.")
-    spread = found.std(axis=0)
-    spread[spread <= 1e-12 * np.abs(found).max(axis=0, initial=0.0)] = np.inf  # constant up to rounding: z-score 0
-    standard: NDArray[np.float64] = (found - found.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+        raise InputError(f"scale must be 'std' for z-scores or 'raw' for raw values, got {scale!r}.")
+    spread = numbers.std(axis=0)
+    spread[spread <= 1e-12 * np.abs(numbers).max(axis=0, initial=0.0)] = np.inf  # constant up to rounding: z-score 0
+    standard: NDArray[np.float64] = (numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
     return standard
 
 
@@ -123,7 +144,7 @@ def _strongest(acts: Activations, values: NDArray[np.float64], n: int) -> list[N
 def _rows(acts: Activations, item: int) -> NDArray[np.int64]:
     rows = np.flatnonzero(acts.items == item)
     if not len(rows):
-        raise InputError(f"item {item} has no row: items range from {acts.items.min()} to {acts.items.max()}.")
+        raise InputError(f"item {item} has no row: items are numbered from {acts.items.min()} to {acts.items.max()}.")
     return rows
 
 

@@ -44,25 +44,25 @@ def dependencies_of(rows: RunRows, structure: str | None) -> tuple[Dependencies,
 
 
 def structure_hash(about: Mapping[str, Any]) -> str:
-    found = about.get("structure")
-    return found if isinstance(found, str) else ""
+    structure = about.get("structure")
+    return structure if isinstance(structure, str) else ""
 
 
 def _without_links(rows: RunRows) -> Dependencies:
     """One node per tensor."""
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for row in rows.rows:
         name = rows.node_name(row)
-        if name in found:
-            sites = tuple(dict.fromkeys((*found[name].sites, row.site, *row.names)))
-            found[name] = replace(found[name], sites=sites, parts=())
+        if name in nodes:
+            sites = tuple(dict.fromkeys((*nodes[name].sites, row.site, *row.names)))
+            nodes[name] = replace(nodes[name], sites=sites, parts=())
             continue
         site = parse_site(row.site)
         group = "" if site is None or site.name is not None else site.address
         if row.role in _STATE_ROLES:
             group = group.rpartition(".")[0] or ROOT
-        found[name] = Node(name, (row.site, *row.names), row.role or VALUE, (), group, len(found))
-    return Dependencies(tuple(found.values()), ())
+        nodes[name] = Node(name, (row.site, *row.names), row.role or VALUE, (), group, len(nodes))
+    return Dependencies(tuple(nodes.values()), ())
 
 
 class Arrangement:
@@ -99,6 +99,7 @@ class Arrangement:
         return self._override(node, "within", str) or ""
 
     def _override(self, node: Node, key: str, kind: type | tuple[type, ...]) -> Any:
+        # The document and the request are untrusted, so types are checked on use.
         for override in reversed(self._overrides):
             if isinstance(override.get(key), kind) and _matches(override.get("at"), node):
                 return override[key]

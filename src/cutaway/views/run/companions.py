@@ -36,7 +36,7 @@ class TokenValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Companion:
     """A companion of a tensor for the same sample: the target, or the model's output."""
 
     row: int
@@ -64,6 +64,7 @@ def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | No
         with np.errstate(all="ignore"):
             looked_at = heads.astype(np.float64).reshape(-1, *array.shape[-2:])[:, :n, :n].mean((0, 1))
         return TokenValues(tokens, (_LOOKED_AT,), (tuple(map(finite_or_none, looked_at)),), is_square=True)
+    # Padded length first: a batch pads all samples to the longest one.
     dimension = next((d for size in sizes for d in range(array.ndim) if array.shape[d] == size), None)
     if dimension is None:
         return None
@@ -76,7 +77,7 @@ def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | No
     return TokenValues(tokens, _MEASURES, values, is_square=False)
 
 
-def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
+def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Companion, ...]:
     """The output of the model and the target for the same sample; with iterations, those of the same iteration."""
     found: list[tuple[int, Row, Array]] = []
     for other, row in enumerate(rows.rows):
@@ -100,7 +101,7 @@ def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Besid
     targets.sort(key=lambda entry: entry[1].dtype.kind != "f")
     verdicts = _verdicts([values for _, row, values in found if row.role != "target"], targets)
     return tuple(
-        Beside(
+        Companion(
             row=other,
             site=row.base,
             role=row.role if row.role == "target" else "output",
@@ -118,7 +119,7 @@ def _is_output(row: Row) -> bool:
 
 def _verdicts(outputs: list[Array], targets: list[tuple[str, Array]]) -> dict[int, str]:
     """How outputs compare with targets, by `id` of the output: class scores with classes, or values with values."""
-    found: dict[int, str] = {}
+    verdicts: dict[int, str] = {}
     for name, target in targets:
         like = [
             values for values in outputs if values.shape == target.shape and values.dtype.kind == "f" and values.size
@@ -127,11 +128,11 @@ def _verdicts(outputs: list[Array], targets: list[tuple[str, Array]]) -> dict[in
         for values in like if target.dtype.kind == "f" else []:
             with np.errstate(all="ignore"):
                 far = float(np.abs(values.astype(np.float64) - target.astype(np.float64)).mean())
-            found.setdefault(id(values), f"mean absolute difference to {name}: {far:.4g}")
+            verdicts.setdefault(id(values), f"mean absolute difference to {name}: {far:.4g}")
         # A returned hidden state also looks like class scores, but it has more entries than there are classes.
         for values in sorted(scores, key=lambda entry: entry.shape[-1])[:1]:
-            found.setdefault(id(values), _prediction_text(values.argmax(-1), name, target))
-    return found
+            verdicts.setdefault(id(values), _prediction_text(values.argmax(-1), name, target))
+    return verdicts
 
 
 def _are_class_scores(values: Array, target: Array) -> bool:

@@ -68,6 +68,7 @@ def kept_values(run: Run, step: Step, row: Row) -> KeptValues:
     layout = _layout(run, step, own, raw.shape, n_kept)
     if layout is None:
         return KeptValues(raw, raw.shape, 0, None, None)
+    # Only the shape is needed, and a broadcast scalar takes no memory.
     units = layout.samples_first(np.broadcast_to(np.int8(0), raw.shape))[1]
     is_batched = bool(units.samples) and row.role not in _STATE_ROLES
     return KeptValues(raw, units.shape, units.shape[0] if is_batched else 0, layout, units)
@@ -122,8 +123,8 @@ def table_row_of(row: Row, what: str) -> str:
 
 def recorded_table(step: Step, row: Row, what: str) -> Array | None:
     """The recorded per-unit or per-sample statistics, `[unit, statistic]`; None if there are none."""
-    own = row_at(step, row, table_row_of(row, what))
-    raw = None if own is None else step.raw(own)
+    table_row = row_at(step, row, table_row_of(row, what))
+    raw = None if table_row is None else step.raw(table_row)
     if raw is None:
         return None
     array = raw.array()
@@ -169,8 +170,8 @@ def standardize(array: Array, kept: KeptValues, units: Array | None, stats: Mapp
         mean, std = (np.asarray(stats.get(name, np.nan), np.float64) for name in ("mean", "std"))
     shape = kept.shape
     with np.errstate(all="ignore"):
-        found: Array = ((array - mean) / np.where(std > 0, std, np.inf)).astype(np.float32)
-    return found.reshape((len(found), *shape[1:]) if shape else ())
+        scores: Array = ((array - mean) / np.where(std > 0, std, np.inf)).astype(np.float32)
+    return scores.reshape((len(scores), *shape[1:]) if shape else ())
 
 
 def _unit_dimension(run: Run, step: Step, row: Row, shape: tuple[int, ...]) -> int | None:

@@ -69,6 +69,7 @@ def network_view(rows: RunRows) -> NetworkView:
         order.append(stack.pop())
         stack += below.get(order[-1], [])[::-1]
     total = [list(counts) for counts in own]
+    # Children come after their parents in the order, so their totals are complete when they are added.
     for i in reversed(order):
         if above[i] >= 0:
             total[above[i]] = [a + b for a, b in zip(total[above[i]], total[i], strict=True)]
@@ -103,8 +104,8 @@ def network_view(rows: RunRows) -> NetworkView:
 def _columns(document: Any) -> tuple[list[str], list[str], list[list[int]]] | None:
     """Addresses, classes and counts; None if the document is malformed."""
     names = ("address", "class", *_COLUMNS)
-    found = [document.get(name) for name in names] if isinstance(document, dict) else []
-    lists: list[list[Any]] = [column for column in found if isinstance(column, list)]
+    columns = [document.get(name) for name in names] if isinstance(document, dict) else []
+    lists: list[list[Any]] = [column for column in columns if isinstance(column, list)]
     if len(lists) < len(names) or len({len(column) for column in lists}) > 1:
         return None
     addresses, classes, *counts = lists
@@ -130,8 +131,8 @@ def _around(address: str, known: dict[str, int]) -> int:
 
 def _own_rows(rows: RunRows) -> dict[str, list[int]]:
     """Module → rows of its own parameters and buffers."""
-    found: dict[str, list[int]] = {}
+    by_module: dict[str, list[int]] = {}
     for number, row in enumerate(rows.rows):
         if row.role in ("parameter", "buffer") and row.of == VALUE:
-            found.setdefault(row.site.rpartition(".")[0] or ROOT, []).append(number)
-    return found
+            by_module.setdefault(row.site.rpartition(".")[0] or ROOT, []).append(number)
+    return by_module

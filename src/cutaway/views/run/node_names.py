@@ -46,6 +46,7 @@ def parse_node_name(node: Node, iterated: frozenset[tuple[str, int]]) -> NodeNam
         iterated: sites of rows with their iterations.
     """
     match = _ITERATION.fullmatch(node.name)
+    # A name may end in ~2 by itself; it is an iteration only if such a row was recorded.
     is_iterated = match is not None and (match[1], int(match[2][:9])) in iterated
     base, iteration = (match[1], int(match[2][:9])) if match is not None and is_iterated else (node.name, 0)
     names_at_site = (base, *node.sites) if iteration or base in node.sites else node.sites

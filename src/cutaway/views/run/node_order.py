@@ -94,7 +94,8 @@ def _strongly_connected(n: int, links: Links) -> list[int]:
     below: list[list[int]] = [[] for _ in range(n)]
     for parent, child in links:
         below[parent].append(child)
-    seen, low, found = [-1] * n, [0] * n, [-1] * n
+    # Iterative: a long chain of tensors would exceed Python's recursion limit.
+    seen, low, component = [-1] * n, [0] * n, [-1] * n
     count = 0
     open_: list[int] = []
     for root in range(n):
@@ -113,18 +114,19 @@ def _strongly_connected(n: int, links: Links) -> list[int]:
                 if seen[child] < 0:
                     stack += [(i, done), (child, 0)]
                     break
-                if found[child] < 0:
+                if component[child] < 0:
                     low[i] = min(low[i], seen[child])
             else:
                 if low[i] == seen[i]:
-                    while found[i] < 0:
-                        found[open_.pop()] = i
-    return found
+                    while component[i] < 0:
+                        component[open_.pop()] = i
+    return component
 
 
 def _next(ready: Mapping[ModulePath, list[tuple[int, int]]], at: ModulePath, known: Mapping[int, int]) -> int | None:
     for depth in range(len(at), -1, -1):
         heap = ready.get(at[:depth], [])
+        # An item is in the heap of every module around it; copies of items placed already are dropped here.
         while heap and heap[0][1] in known:
             heappop(heap)
         if heap:
@@ -149,8 +151,8 @@ def group_by_module(
     items = [*items]
     for i, item in zip(others, inner, strict=True):
         items[i] = item
-    found, back = topological_order(inner, among)
-    chain, loops = [others[at] for at in found], [(others[parent], others[child]) for parent, child in back]
+    ordered, back = topological_order(inner, among)
+    chain, loops = [others[at] for at in ordered], [(others[parent], others[child]) for parent, child in back]
     root = _build_groups(chain, items, repeated)
     home = {i: group for group in _walk_groups(root) for i in group.inside if isinstance(i, int)}
     first: dict[str, ModuleGroup] = {}
@@ -181,9 +183,9 @@ def absorb_between(items: Sequence[Item], links: Links, repeated: frozenset[str]
         if place[parent] < place[child]:
             above[place[child]].append(place[parent])
             below[place[parent]].append(place[child])
-    found = [items[i] for i in chain]
+    ordered = [items[i] for i in chain]
     spans: dict[ModulePath, tuple[int, int]] = {}
-    for at, item in enumerate(found):
+    for at, item in enumerate(ordered):
         for depth in range(1, len(item.modules) + 1):
             first, _ = spans.get(item.modules[:depth], (at, at))
             spans[item.modules[:depth]] = (first, at)
@@ -192,7 +194,7 @@ def absorb_between(items: Sequence[Item], links: Links, repeated: frozenset[str]
         if _is_repeated(modules[-1], repeated, finished):
             continue
         first, last = spans[modules]
-        inside = {at for at in range(first, last + 1) if found[at].modules[: len(modules)] == modules}
+        inside = {at for at in range(first, last + 1) if ordered[at].modules[: len(modules)] == modules}
         after, before = set(inside), set(inside)
         for at in range(first, last + 1):
             if any(up in after for up in above[at]):
@@ -201,9 +203,9 @@ def absorb_between(items: Sequence[Item], links: Links, repeated: frozenset[str]
             if any(down in before for down in below[at]):
                 before.add(at)
         for at in (after & before) - inside:
-            if found[at].modules == modules[: len(found[at].modules)]:
-                found[at] = replace(found[at], modules=modules)
-    return [found[place[i]] for i in range(len(items))]
+            if ordered[at].modules == modules[: len(ordered[at].modules)]:
+                ordered[at] = replace(ordered[at], modules=modules)
+    return [ordered[place[i]] for i in range(len(items))]
 
 
 def _is_repeated(address: str, repeated: frozenset[str], finished: Set[str]) -> bool:
@@ -265,12 +267,12 @@ def _place_source(
 
 def _path(group: ModuleGroup) -> list[ModuleGroup]:
     """A group and its enclosing groups without the root, innermost last."""
-    found: list[ModuleGroup] = []
+    path: list[ModuleGroup] = []
     at: ModuleGroup | None = group
     while at is not None and at.above is not None:
-        found.append(at)
+        path.append(at)
         at = at.above
-    return found[::-1]
+    return path[::-1]
 
 
 def _walk_groups(group: ModuleGroup) -> Iterator[ModuleGroup]:
@@ -282,15 +284,15 @@ def _walk_groups(group: ModuleGroup) -> Iterator[ModuleGroup]:
 
 def drop_single_item_groups(group: ModuleGroup) -> ModuleGroup:
     """The same without groups of a single item, which need no frame."""
-    found = ModuleGroup(group.address)
+    result = ModuleGroup(group.address)
     for entry in group.content:
         if isinstance(entry, ModuleGroup):
             inner = drop_single_item_groups(entry)
             if sum(1 for _ in inner.items()) > 1:
-                inner.above = found
-                found.inside.append(inner)
+                inner.above = result
+                result.inside.append(inner)
             else:
-                found.inside.extend(inner.items())
+                result.inside.extend(inner.items())
         else:
-            found.inside.append(entry)
-    return found
+            result.inside.append(entry)
+    return result

@@ -94,10 +94,12 @@ class RunRows:
             for row in schema.rows:
                 if is_shown(row):
                     number = self._numbers.setdefault(_key(row), len(self._rows))
+                    # Appends a new row, or replaces the one that an earlier schema described.
                     self._rows[number : number + 1] = [row]
         self._maps.clear()
         self.__dict__.pop("_n_passes", None)
         if new or not self.digest:
+            # Names may hold lone surrogates, which UTF-8 refuses otherwise.
             named = repr((list(self._numbers), list(self._statistics)))
             self.digest = sha256(named.encode(errors="surrogatepass")).hexdigest()[:16]
 
@@ -105,11 +107,12 @@ class RunRows:
 
     def matrix(self, step: int | Step) -> Matrix:
         """All statistics of one step, `[row, statistic]`; NaN for missing rows or statistics."""
-        found = self.run.at(step) if isinstance(step, int) else step
-        schema_rows, rows, columns = self._map(found)
+        at = self.run.at(step) if isinstance(step, int) else step
+        schema_rows, rows, columns = self._map(at)
         out: Matrix = np.full((len(self._rows), len(self._statistics)), np.nan, np.float32)
+        # A statistic beyond float32 becomes inf.
         with np.errstate(over="ignore"):
-            out[rows[:, None], columns] = found.matrix[schema_rows]
+            out[rows[:, None], columns] = at.matrix[schema_rows]
         return out
 
     def column(self, step: int | Step, statistic: str) -> Matrix:
@@ -147,13 +150,13 @@ class RunRows:
     def series(self, number: int, *, kind: str | None = None) -> Series:
         """One row over all steps, or over those of one kind."""
         row = self.row(number)
-        found = self._series.get((number, kind))
-        if found is None:
+        series = self._series.get((number, kind))
+        if series is None:
             if len(self._series) >= _MOST_SERIES:
                 self._series.clear()
-            found = Series(self.run, row.base, of=row.of, iteration=row.iteration, pass_=row.pass_, kind=kind)
-            self._series[number, kind] = found
-        return found
+            series = Series(self.run, row.base, of=row.of, iteration=row.iteration, pass_=row.pass_, kind=kind)
+            self._series[number, kind] = series
+        return series
 
     def curve(self, number: int, statistic: str, *, kind: str | None = None) -> Curve:
         """One statistic of one row, which is one pass, over the steps that have it."""
@@ -194,11 +197,11 @@ class RunRows:
 
     @cached_property
     def _n_passes(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+        n_passes: dict[str, int] = {}
         for schema in self.run.timeline.schemas:
             for site in schema.tensors.sites:
-                found[site] = max(found.get(site, 1), len(schema.tensors.passes(site)))
-        return found
+                n_passes[site] = max(n_passes.get(site, 1), len(schema.tensors.passes(site)))
+        return n_passes
 
     def history(self, number: int, before: int, *, most: int = 200) -> NDArray[Any]:
         """All statistics of a row at the last steps of the same kind before a step, `[step, statistic]`.
@@ -234,11 +237,11 @@ class RunRows:
         number = _place(schema, row)
         out = np.full((len(places), len(self._statistics)), np.nan)
         try:
-            found = self.run.archive.segments.rows(index, records, 0 if number is None else number)
+            values = self.run.archive.segments.rows(index, records, 0 if number is None else number)
         except DamagedError as error:
             self.run.archive.segments.note(error)
             return out
-        out[:, [self._statistics[name] for name in schema.statistics]] = found
+        out[:, [self._statistics[name] for name in schema.statistics]] = values
         return out
 
 

@@ -177,7 +177,7 @@ class _GraphBuilder:
         for name in self.names:
             for address, pass_ in name.finishes.items():
                 passes.setdefault(address, set()).add(pass_)
-        return frozenset(address for address, found in passes.items() if len(found) > 1)
+        return frozenset(address for address, seen in passes.items() if len(seen) > 1)
 
     def _flatten(self, module: ModuleGroup, around: int) -> None:
         group = len(self.groups)
@@ -214,11 +214,11 @@ class _GraphBuilder:
 
     def _groups_around(self, group: int) -> list[int]:
         """A group and its enclosing groups, without the root."""
-        found = []
+        groups = []
         while group > 0:
-            found.append(group)
+            groups.append(group)
             group = self.groups[group][1]
-        return found
+        return groups
 
     # columns
 
@@ -360,34 +360,37 @@ class _GraphBuilder:
 
     def group_nodes(self) -> tuple[int, ...]:
         """By group, the last node that its module returns."""
-        found = [-1] * len(self.groups)
+        nodes = [-1] * len(self.groups)
         for place, i in enumerate(self.order):
             group = self.home[place]
             while group >= 0:
                 if self.names[i].finishes.get(self.groups[group][0] or ROOT):
-                    found[group] = place
+                    nodes[group] = place
                 group = self.groups[group][1]
-        return tuple(found)
+        return tuple(nodes)
 
     def node_rows(self) -> tuple[NodeRows, ...]:
         owners = self._owners()
-        found = []
+        entries = []
         for i in self.order:
             node, name = self.nodes[i], self.names[i]
-            own = owners.get(i, [])
+            numbers = owners.get(i, [])
             shown = self.rows.rows
+            # Reversed, so that the first position of a repeated site wins.
             at = {site: place for place, site in reversed(list(enumerate(node.sites)))}
-            places = {row: min((at[site] for site in _sites(shown[row]) if site in at), default=len(at)) for row in own}
-            own.sort(key=lambda row: (places[row], _RANKS.get(shown[row].of, 2), row))
-            iterations = {shown[row].iteration for row in own}
+            places = {
+                row: min((at[site] for site in _sites(shown[row]) if site in at), default=len(at)) for row in numbers
+            }
+            numbers.sort(key=lambda row: (places[row], _RANKS.get(shown[row].of, 2), row))
+            iterations = {shown[row].iteration for row in numbers}
             iteration = name.iteration or (iterations.pop() if len(iterations) == 1 else 0)
-            passes = {shown[row].pass_ for row in own}
+            passes = {shown[row].pass_ for row in numbers}
             pass_ = passes.pop() if len(passes) == 1 else 0
-            base = (shown[own[0]].node or shown[own[0]].base) if own else name.base
-            parts = tuple(dict.fromkeys(shown[row].part for row in own))
+            base = (shown[numbers[0]].node or shown[numbers[0]].base) if numbers else name.base
+            parts = tuple(dict.fromkeys(shown[row].part for row in numbers))
             repeated = parts if len(parts) > 1 else ()
-            found.append(NodeRows(node.name, base, iteration, pass_, node.role, node.sites, tuple(own), repeated))
-        return tuple(found)
+            entries.append(NodeRows(node.name, base, iteration, pass_, node.role, node.sites, tuple(numbers), repeated))
+        return tuple(entries)
 
     def _owners(self) -> dict[int, list[int]]:
         """Node → rows of its tensors."""
@@ -396,12 +399,12 @@ class _GraphBuilder:
         for i, node in enumerate(self.nodes):
             for site in node.sites:
                 by_site.setdefault(site, []).append(i)
-        found: dict[int, list[int]] = {}
+        by_node: dict[int, list[int]] = {}
         for number, row in enumerate(self.rows.rows):
             owner = self._owner(row, by_name, by_site)
             if owner is not None:
-                found.setdefault(owner, []).append(number)
-        return found
+                by_node.setdefault(owner, []).append(number)
+        return by_node
 
     def _owner(self, row: Row, by_name: Mapping[str, int], by_site: Mapping[str, list[int]]) -> int | None:
         """The node of a row in this structure, which may come from steps with more or fewer passes."""

@@ -154,6 +154,7 @@ def item_id(name: str) -> str:
     >>> item_id("base") == item_id("base") != item_id("deep/base")
     True
     """
+    # A hash instead of the name: paths may hold any character, and must not appear in URLs.
     digest = sha256(name.encode(errors="surrogatepass")).digest()
     return base64.b32encode(digest).decode()[:12].lower()
 

@@ -68,7 +68,7 @@ def _statistics(values: NDArray[Any]) -> dict[str, float]:
         sizes = np.abs(numbers)
         total, squares = float(numbers.sum()), float(np.dot(numbers, numbers))
         mean = total / n
-        found = {
+        statistics = {
             "count": float(n),
             "mean": mean,
             "abs_mean": float(sizes.sum()) / n,
@@ -82,4 +82,4 @@ def _statistics(values: NDArray[Any]) -> dict[str, float]:
     nans = infs = 0.0
     if not np.isfinite(squares):  # rare: only then are there non-finite or nearly infinite values
         nans, infs = float(np.isnan(numbers).sum()), float(np.isinf(numbers).sum())
-    return found | {"nans": nans, "infs": infs, "nonfinite": nans + infs}
+    return statistics | {"nans": nans, "infs": infs, "nonfinite": nans + infs}

@@ -155,6 +155,7 @@ def _channels_last(array: Array) -> Array | None:
         return array[:, :, None]
     if array.ndim != 3:
         return None
+    # A side of 1, 3 or 4 pixels is ambiguous: then channels are taken to be first, as in torch.
     if array.shape[2] in (1, 3, 4) and array.shape[0] not in (1, 3, 4):
         return array
     if array.shape[0] in (1, 3, 4):

@@ -16,7 +16,7 @@ from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS,
 from cutaway.core.zscores import robust_z
 from cutaway.store.format.records import UPDATE, Row
 from cutaway.store.runs.step import Step
-from cutaway.views.run.companions import Beside, TokenValues, by_token, companions
+from cutaway.views.run.companions import Companion, TokenValues, by_token, companions
 from cutaway.views.run.kept_values import (
     KeptValues,
     kept_array,
@@ -49,7 +49,7 @@ class StatisticView:
     name: str
     value: float | None
     """None if there is none, or it is not finite."""
-    word: str
+    non_finite: str
     """"nan", "inf" or "-inf" if that is the value; "" for a number, and for statistics the tensor cannot have."""
     z_history: float | None
     """Robust z-score among recent steps of this tensor of the same kind; None if there are too few."""
@@ -120,7 +120,7 @@ class TensorView:
     """Whether the picture shows z-scores over the batch."""
     picture: ValuePicture | None
     tokens: TokenValues | None
-    beside: tuple[Beside, ...]
+    companions: tuple[Companion, ...]
     units: TableView | None
     samples: TableView | None
     about_units: str
@@ -192,7 +192,7 @@ def tensor_view(
         is_normalized=is_normalized,
         picture=part.picture,
         tokens=part.tokens,
-        beside=() if sample is None else companions(rows, at, number, sample),
+        companions=() if sample is None else companions(rows, at, number, sample),
         units=_table(part, "unit"),
         samples=_table(part, "samples"),
         about_units=_about_units(rows, at, row),
@@ -205,12 +205,12 @@ def tensor_values(
 ) -> Array:
     """All kept values of a row at a step, or those of one sample without the sample dimension."""
     row, at = rows.row(number), rows.run.at(step)
-    found = kept_values(rows.run, at, row)
-    array = kept_array(found)
+    kept = kept_values(rows.run, at, row)
+    array = kept_array(kept)
     if is_normalized:
         stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
-        array = standardize(kept_numbers(found), found, recorded_table(at, row, "unit"), stats)
-    return array if sample is None else one_sample(array, found, sample)[0]
+        array = standardize(kept_numbers(kept), kept, recorded_table(at, row, "unit"), stats)
+    return array if sample is None else one_sample(array, kept, sample)[0]
 
 
 def unit_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float32]:
@@ -237,7 +237,7 @@ def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> t
         StatisticView(
             name=name,
             value=finite_or_none(values[column]),
-            word=_word(name, values[column], is_finite=is_finite),
+            non_finite=_non_finite(name, values[column], is_finite=is_finite),
             z_history=finite_or_none(z_history[column]) if statistic(name).is_tracked else None,
             z_step=finite_or_none(z_step[column]),
             n_history=int(n_history[column]),
@@ -248,7 +248,7 @@ def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> t
     )
 
 
-def _word(name: str, value: float, *, is_finite: bool) -> str:
+def _non_finite(name: str, value: float, *, is_finite: bool) -> str:
     """The text for a statistic that is not a finite number.
 
     Args:
@@ -275,6 +275,7 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
     known = sorted((other for other in alike if 0 < sizes[other] < math.inf), key=lambda other: float(sizes[other]))
     if not known or not math.isfinite(sizes[number]):
         return None
+    # An element instead of the median of values: the message names a site.
     middle = known[len(known) // 2]
     ratio = float(sizes[number] / sizes[middle])
     return (
@@ -301,6 +302,7 @@ def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
     low, high, n = (recorded.get(name, math.nan) for name in ("low", "high", "count"))
     if not all(map(math.isfinite, [*shares, low, high, n])):
         return None
+    # The recorder counts at most this many elements.
     n = min(n, N_SAMPLED)
     return Histogram(low, high, tuple(round(share * n) for share in shares))
 
@@ -324,21 +326,21 @@ class _ValueReader:
     def read(
         self, sample: int | None, recorded: Mapping[str, float], *, is_normalized: bool, tile: int | None, is_each: bool
     ) -> None:
-        found = self.kept = kept_values(self.rows.run, self.at, self.row)
-        self.dtype, self.shape, self.n_samples = found.raw.dtype, found.shape, found.n_samples
-        array = kept_numbers(found)
+        kept = self.kept = kept_values(self.rows.run, self.at, self.row)
+        self.dtype, self.shape, self.n_samples = kept.raw.dtype, kept.shape, kept.n_samples
+        array = kept_numbers(kept)
         if is_normalized:
-            array = standardize(array, found, recorded_table(self.at, self.row, "unit"), recorded)
-        if sample is not None and found.n_samples:
-            array = one_sample(array, found, sample)
-        layout = Layout(found.unit_dimension, found.n_samples > 0, tile, is_each)
-        dtype = "float32" if is_normalized else found.raw.dtype
+            array = standardize(array, kept, recorded_table(self.at, self.row, "unit"), recorded)
+        if sample is not None and kept.n_samples:
+            array = one_sample(array, kept, sample)
+        layout = Layout(kept.unit_dimension, kept.n_samples > 0, tile, is_each)
+        dtype = "float32" if is_normalized else kept.raw.dtype
         self.picture = value_picture(array, _MOST_PIXELS, layout=layout, dtype=dtype)
-        if sample is not None and found.n_samples:
+        if sample is not None and kept.n_samples:
             text = value_picture(array[0], 0).text if self.picture.text else ""
-            self.picture = replace(self.picture, shape=found.shape[1:], text=text)
+            self.picture = replace(self.picture, shape=kept.shape[1:], text=text)
         if sample is not None:
-            self._describe_sample(sample, array, found, tile)
+            self._describe_sample(sample, array, kept, tile)
 
     def _describe_sample(self, sample: int, array: Array, found: KeptValues, tile: int | None) -> None:
         """Sets the sample, and the values of the tensor per token."""
@@ -388,15 +390,15 @@ def _table_values(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samp
     recorded = recorded_table(at, row, what)
     if recorded is not None:
         return np.ascontiguousarray(recorded, np.float32)
-    found = kept_values(rows.run, at, row)
-    if not _n_table_rows(found, what):
+    kept = kept_values(rows.run, at, row)
+    if not _n_table_rows(kept, what):
         raise NotSavedError(f"the kept values of {row.site!r} at step {at.step} have no {what.removesuffix('s')}s.")
-    values = kept_numbers(found)
+    values = kept_numbers(kept)
     if what == "samples":
         each = values.reshape(len(values), -1).astype(np.float64)
     else:
-        assert found.units is not None
-        each = found.units.rows(values).reshape(-1, found.n_units).T.astype(np.float64)
+        assert kept.units is not None
+        each = kept.units.rows(values).reshape(-1, kept.n_units).T.astype(np.float64)
     with np.errstate(all="ignore"):
         columns = [each.mean(1), np.abs(each).mean(1), each.std(1), np.abs(each).max(1)]
         if what == "unit":

@@ -46,7 +46,7 @@ class Image:
     """The index of the first pixel in the value."""
     tile_word: str
     """What a tile is: "channel", "head"…; "" if the value has no tiles."""
-    n_all: int
+    n_tiles_total: int
     """Number of tiles of the value, shown or not."""
     ranges: tuple[tuple[float, float], ...]
     """The `low` and `high` of each tile, if each has its own; else empty."""
@@ -85,6 +85,7 @@ def image(numbers: Numbers, layout: Layout, most_pixels: int) -> Image | None:
     else:
         n_tiles = _n_tiles(shape[slicing.tiled], rows * columns, most_pixels)
         n_pixels = most_pixels // n_tiles
+    # Very large values are strided before they are averaged, so that time and memory stay bounded.
     step = max(1, math.isqrt(-(-rows * columns * n_tiles // MOST_ELEMENTS)))
     tiles = _tiles(numbers.source, slicing, range(start, start + n_tiles), step)
     blocks = _blocks(tiles.shape[1], tiles.shape[2], n_pixels)
@@ -94,9 +95,13 @@ def image(numbers: Numbers, layout: Layout, most_pixels: int) -> Image | None:
     captions += [f"means of {blocks[0]} × {blocks[1]}"] if blocks != (1, 1) else []
     captions += [numbers.note] if numbers.note else []
     rendered = _render(reduced, " · ".join(captions), is_each=layout.is_each)
-    n_all = 0 if slicing.tiled is None else shape[slicing.tiled]
+    n_tiles_total = 0 if slicing.tiled is None else shape[slicing.tiled]
     return replace(
-        rendered, axes=slicing.axes, first=slicing.first(start, len(shape)), tile_word=slicing.tile_word, n_all=n_all
+        rendered,
+        axes=slicing.axes,
+        first=slicing.first(start, len(shape)),
+        tile_word=slicing.tile_word,
+        n_tiles_total=n_tiles_total,
     )
 
 
@@ -145,6 +150,7 @@ def _slicing(shape: tuple[int, ...], layout: Layout) -> _Slicing:
         return _Slicing(tuple((d, 0, "slice") for d in range(1, last - 1)), 0, "unit", last - 1, last)
     if unit < last and unit <= n - 3:  # channels of images: samples come before, space comes after
         before = tuple((d, 0, "sample") for d in range(unit))
+        # The middle slice of a volume shows more than its border.
         between = tuple((d, shape[d] // 2, "slice") for d in range(unit + 1, last - 1))
         return _Slicing(before + between, unit, "channel", last - 1, last)
     if n == 3 and (unit < last or shape[1] != shape[2]):
@@ -226,7 +232,7 @@ def _render(tiles: Floats, caption: str, *, is_each: bool) -> Image:
         axes=(-1, -1, -1),
         first=(),
         tile_word="",
-        n_all=0,
+        n_tiles_total=0,
         ranges=ranges if len(ranges) > 1 else (),
     )
 
@@ -238,6 +244,7 @@ def _levels(values: Floats) -> tuple[NDArray[np.uint8], tuple[float, float]]:
     low, high = robust_range(flat, float(flat.min()), float(flat.max())) if flat.size else (0.0, 0.0)
     levels = np.full(values.shape, _NOT_FINITE, np.uint8)
     half = half_width(low, high)
+    # Halves, because high - low overflows for the largest floats.
     places = (flat / 2 - low / 2) / half * 254 if half else np.full(flat.shape, 127.0)
     levels[finite] = np.clip(np.rint(places), 0, 254)
     return levels, (low, high)

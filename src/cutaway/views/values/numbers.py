@@ -55,6 +55,7 @@ class Numbers:
         while math.gcd(step, source.shape[-1]) > 1:  # a common factor would always sample the same units
             step += 1
         if isinstance(source, np.ndarray):
+            # In the order of memory, most views are contiguous, which makes the stride below cheap.
             source = source.transpose(sorted(range(source.ndim), key=lambda d: -abs(source.strides[d])))
         if _is_contiguous(source):
             return array_of(source.reshape(-1)[::step]), step
@@ -117,6 +118,7 @@ def exact_array_of(source: Any) -> Array:
 
 def is_tensor(value: Any) -> bool:
     """Whether a value is a torch tensor of any kind, without importing torch."""
+    # Views must not import torch (see the layers in CONTRIBUTING.md).
     return hasattr(value, "detach") and hasattr(value, "layout")
 
 

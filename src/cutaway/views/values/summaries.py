@@ -58,12 +58,13 @@ def summaries(arrays: Sequence[NDArray[Any]]) -> Summaries:
     count = np.array([array.size for array in arrays], np.int64)
     n_nan, n_inf, n_zeros = (np.zeros(n, np.int64) for _ in range(3))
     mean, std, low, high, norm = (np.full(n, np.nan) for _ in range(5))
-    found = Summaries(count, n_nan, n_inf, n_zeros, mean, std, low, high, norm)
+    result = Summaries(count, n_nan, n_inf, n_zeros, mean, std, low, high, norm)
     filled = np.flatnonzero(count)
     if not len(filled):
-        return found
+        return result
     with np.errstate(all="ignore"):
         rows = [array.reshape(-1) for array in arrays if array.size]
+        # float64, or sums of squares of float16 and integers overflow.
         flat: Floats = np.concatenate(rows, dtype=np.float64, casting="unsafe")
         sizes = count[filled]
         finite = np.isfinite(flat)
@@ -73,8 +74,8 @@ def summaries(arrays: Sequence[NDArray[Any]]) -> Summaries:
             n_inf[filled] = sizes - n_finite - n_nan[filled]
             flat, filled, sizes = flat[finite], filled[n_finite > 0], n_finite[n_finite > 0]
         if len(filled):
-            _summarize(found, flat, filled, sizes)
-    return found
+            _summarize(result, flat, filled, sizes)
+    return result
 
 
 def _summarize(found: Summaries, flat: Floats, filled: Counts, sizes: Counts) -> None:
@@ -91,6 +92,7 @@ def _summarize(found: Summaries, flat: Floats, filled: Counts, sizes: Counts) ->
     found.norm[filled] = np.sqrt(np.add.reduceat(flat * flat, starts)) * scale
     flat = flat - _spread(mean, sizes)
     std = np.sqrt(np.add.reduceat(flat * flat, starts) / sizes)
+    # Rounding of the mean would give a constant array a tiny spread.
     found.std[filled] = np.where(low == high, 0.0, std * scale)
 
 
@@ -127,6 +129,7 @@ def histogram(array: NDArray[Any]) -> Histogram | None:
         return None
     low, high = float(flat.min()), float(flat.max())
     n_bins = N_BINS
+    # Near 2**53 a float64 cannot hold the half that bin edges need.
     if array.dtype.kind in "biu" and high - low < N_BINS and abs(low) < 2**50:
         n_bins, low, high = int(high - low) + 1, low - 0.5, high + 0.5
     else:
@@ -140,6 +143,7 @@ def histogram(array: NDArray[Any]) -> Histogram | None:
 def _places(flat: NDArray[Any], low: float, high: float, n_bins: int) -> NDArray[np.intp]:
     """The bin of each element."""
     places = flat.astype(np.float64)
+    # In place, on one copy: the array may have millions of elements.
     places *= 0.5
     places -= low / 2
     places /= half_width(low, high)

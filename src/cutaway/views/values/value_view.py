@@ -85,10 +85,10 @@ def _picture(numbers: Numbers, dtype: str, most_pixels: int, most_elements: int,
 
 
 def _statistics(flat: NDArray[Any], step: int, numbers: Numbers) -> tuple[tuple[str, float | None], ...]:
-    found = summaries([flat])
-    count = int(found.count[0])
-    low, high = float(found.low[0]), float(found.high[0])
-    n_nan, n_inf = int(found.n_nan[0]), int(found.n_inf[0])
+    statistics = summaries([flat])
+    count = int(statistics.count[0])
+    low, high = float(statistics.low[0]), float(statistics.high[0])
+    n_nan, n_inf = int(statistics.n_nan[0]), int(statistics.n_inf[0])
     if step > 1:
         extremes = numbers.extremes()
         if all(map(math.isfinite, extremes)):
@@ -96,12 +96,12 @@ def _statistics(flat: NDArray[Any], step: int, numbers: Numbers) -> tuple[tuple[
         else:  # a sample could miss the only NaN
             n_nan, n_inf = numbers.n_not_finite()
     named = {
-        "mean": found.mean[0],
-        "std": found.std[0],
+        "mean": statistics.mean[0],
+        "std": statistics.std[0],
         "min": low,
         "max": high,
-        "norm": found.norm[0] * math.sqrt(step),
-        "zeros": found.n_zeros[0] / count,
+        "norm": statistics.norm[0] * math.sqrt(step),
+        "zeros": statistics.n_zeros[0] / count,
         "NaN": n_nan,
         "Inf": n_inf,
     }
@@ -124,6 +124,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x00b\\ud800")
     'a\\\\x00b\\\\ud800'
     """
+    # isprintable is one fast call, and almost all texts pass it.
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

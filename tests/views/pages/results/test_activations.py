@@ -41,7 +41,7 @@ def collected(path: Path, n_windows: int = 2) -> Activations:
 
 
 def facts_of(section: Section) -> dict[str, str]:
-    (facts,) = section.plates
+    (facts,) = section.blocks
     assert isinstance(facts, Facts)
     return {fact.name: fact.value for fact in facts.items}
 
@@ -49,7 +49,7 @@ def facts_of(section: Section) -> dict[str, str]:
 def test_the_page_of_a_collection_tells_what_was_collected_and_how(tmp_path: Path) -> None:
     view = activations_view(collected(tmp_path / "acts"))
     sections = {section.title: section for section in view.page.sections}
-    assert facts_of(sections["In short"]) == {
+    assert facts_of(sections["Summary"]) == {
         "rows": "12",
         "units": "6",
         "items": "4",
@@ -61,9 +61,9 @@ def test_the_page_of_a_collection_tells_what_was_collected_and_how(tmp_path: Pat
         "problems": "2",
     }
     assert facts_of(sections["Collected from"])["model"] == "BertModel"
-    assert sections["Sites"].plates[0].rows == (("h.0", 4), ("h.1", 2))
-    assert sections["Sites left out"].plates[0].rows == (("h.2", "it was ordered by the data"),)
-    assert sections["Problems"].plates[0].rows == ((0, "it is long"), (2, "it is long"))
+    assert sections["Sites"].blocks[0].rows == (("h.0", 4), ("h.1", 2))
+    assert sections["Sites left out"].blocks[0].rows == (("h.2", "it was ordered by the data"),)
+    assert sections["Problems"].blocks[0].rows == ((0, "it is long"), (2, "it is long"))
     assert [(site.site, site.width, site.units) for site in view.sites] == [("h.0", 4, ()), ("h.1", 2, (3, 8))]
 
 
@@ -73,7 +73,7 @@ def test_the_page_of_a_unit_names_the_rankings_that_know_it(tmp_path: Path) -> N
     page = unit_view(UnitReader(acts), "h.1#8", {"folder/mine": ranking}, n_left_out=3).page
     assert page.title == "h.1#8"
     assert page.about == "3 further rankings in this folder not read."
-    places = next(section for section in page.sections if section.title == "Ranks by method").plates[0]
+    places = next(section for section in page.sections if section.title == "Ranks by method").blocks[0]
     assert places.columns[0].name == "saved as"
     assert places.rows[0][:4] == ("folder/mine", "mine", "all", 1)
 
@@ -94,7 +94,7 @@ def test_a_collection_without_rows_has_pages_all_the_same(tmp_path: Path) -> Non
 def test_the_list_knows_collections_and_results_without_reading_them(tmp_path: Path) -> None:
     collected(tmp_path / "acts")
     item = collection_item(Archive(tmp_path / "acts"), edition="x")
-    assert (item.topic, item.type, item.title, item.made) == ("neurons", "Activations", "BertModel · minilm", 1.7e9)
+    assert (item.topic, item.type, item.title, item.created) == ("neurons", "Activations", "BertModel · minilm", 1.7e9)
     assert (item.n_rows, item.n_units, item.edition) == (12, 6, "x")
     assert item.sites == (SiteItem("h.0", 4, 3), SiteItem("h.1", 2, 8))
     known = [("language", "language"), ("neurons", "neurons"), ("start", "start")]
@@ -102,7 +102,7 @@ def test_the_list_knows_collections_and_results_without_reading_them(tmp_path: P
         Page("About it", topic=topic).save(tmp_path / f"page-{topic}")
         found = result_item(Archive(tmp_path / f"page-{topic}"))
         assert (found.topic, found.type, found.title) == (expected, "Page", "About it")
-        assert found.made > 1.7e9
+        assert found.created > 1.7e9
 
 
 def test_a_result_that_was_begun_and_not_written_is_told(tmp_path: Path) -> None:

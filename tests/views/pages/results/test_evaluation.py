@@ -44,14 +44,14 @@ FULL = Evaluation(
 def test_all_that_was_found_is_on_the_page() -> None:
     page = evaluation_page(FULL)
     assert [section.title for section in page.sections] == [
-        "In short",
+        "Summary",
         "Score by number of units",
         "Mutual information",
         "Ablated inputs",
         "Permutation test",
         "Stability of the top units",
     ]
-    curve = page.sections[1].plates[0]
+    curve = page.sections[1].blocks[0]
     assert isinstance(curve, Lines)
     assert curve.x == (1, 4)
     assert [line.name for line in curve.lines] == [
@@ -63,25 +63,25 @@ def test_all_that_was_found_is_on_the_page() -> None:
     ]
     assert curve.lines[0].low == (0.5, 0.75)
     assert "Mind this" in page.text()
-    units = page.sections[-1].plates[0]
+    units = page.sections[-1].blocks[0]
     assert isinstance(units, Table)
     assert units.rows[0] == ("h#1", 1)
 
 
 def test_a_page_of_little_is_short() -> None:
-    assert [section.title for section in evaluation_page(BARE).sections] == ["In short"]
+    assert [section.title for section in evaluation_page(BARE).sections] == ["Summary"]
     one_null = Evaluation(SETTING, (), (), HIGH, (), null=np.array([0.8]), p_value=1.0, per_seed=np.array([0.8]))
     assert evaluation_page(one_null).text()
 
 
 def test_layers_are_a_plot_and_a_table() -> None:
     page = layers_page(Layers(("h.0", "h.1"), (FULL, FULL)))
-    lines = page.sections[1].plates
+    lines = page.sections[1].blocks
     names = [[line.name for line in each.lines] for each in lines if isinstance(each, Lines)]
     assert names[0] == ["accuracy", "control task", "most frequent class"]
     assert names[1:] == [["score minus control task"], ["bits on held-out rows", "entropy of the classes"]]
     assert "h.1" in page.text()
-    assert len(layers_page(Layers(("h.0",), (BARE,))).sections[1].plates) == 1
+    assert len(layers_page(Layers(("h.0",), (BARE,))).sections[1].blocks) == 1
 
 
 def test_results_are_shown_in_notebooks_and_as_text() -> None:

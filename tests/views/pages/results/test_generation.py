@@ -17,8 +17,8 @@ from cutaway.views.pages.results.beams import beams_section
 from cutaway.views.pages.results.generation import generation_page, surprisal
 
 
-def plates(page: Page, title: str) -> list[Any]:
-    (found,) = [section.plates for section in page.sections if section.title == title]
+def blocks(page: Page, title: str) -> list[Any]:
+    (found,) = [section.blocks for section in page.sections if section.title == title]
     return list(found)
 
 
@@ -28,10 +28,10 @@ def test_every_sort_has_a_page_that_reads_as_text_and_stands_still(sort: str) ->
     page = gen.page()
     assert page.topic == "language"
     titles = [section.title for section in page.sections]
-    assert titles[:2] == ["Text", "In short"]
+    assert titles[:2] == ["Text", "Summary"]
     assert ("Beams" in titles) == (gen.beams is not None)
     assert ("Candidates" in titles) == (gen.kind != "classifier")
-    (steps,) = plates(page, {"masked": "Each mask", "classifier": "Each label"}.get(gen.kind, "Each step"))
+    (steps,) = blocks(page, {"masked": "Each mask", "classifier": "Each label"}.get(gen.kind, "Each step"))
     assert len(steps.rows) == len(gen)
     assert page.text(90)
     assert static_html(page) in gen._repr_html_()
@@ -39,9 +39,9 @@ def test_every_sort_has_a_page_that_reads_as_text_and_stands_still(sort: str) ->
 
 def test_written_tokens_have_numbers_and_frames_and_given_ones_have_none() -> None:
     gen = ASKED["greedy"]()
-    (plate,) = plates(gen.page(), "Text")
-    (text,) = plate.texts
-    assert plate.channels == ("probability", "entropy, bits", "rank", "surprisal, bits")
+    (block,) = blocks(gen.page(), "Text")
+    (text,) = block.texts
+    assert block.channels == ("probability", "entropy, bits", "rank", "surprisal, bits")
     assert text.tokens == gen.pieces
     assert text.marks == tuple(range(gen.n_prompt, len(gen.read)))
     assert all(row[: gen.n_prompt] == (None,) * gen.n_prompt for row in text.values)
@@ -53,30 +53,30 @@ def test_written_tokens_have_numbers_and_frames_and_given_ones_have_none() -> No
 
 def test_an_encoder_decoder_has_two_texts_and_masks_show_what_filled_them() -> None:
     double, masked = ASKED["encoder-decoder"](), ASKED["masked"]()
-    (plate,) = plates(double.page(), "Text")
-    assert [text.title for text in plate.texts] == ["source", "generated"]
-    assert plate.texts[0].tokens == double.source.pieces
-    (plate,) = plates(masked.page(), "Text")
-    assert plate.texts[0].marks == tuple(masked.rows)
-    assert [plate.texts[0].tokens[row] for row in masked.rows] == list(masked.targets.pieces)
+    (block,) = blocks(double.page(), "Text")
+    assert [text.title for text in block.texts] == ["source", "generated"]
+    assert block.texts[0].tokens == double.source.pieces
+    (block,) = blocks(masked.page(), "Text")
+    assert block.texts[0].marks == tuple(masked.rows)
+    assert [block.texts[0].tokens[row] for row in masked.rows] == list(masked.targets.pieces)
 
 
 def test_labels_of_a_text_are_bars_and_those_of_tokens_stand_at_them() -> None:
     whole, tagged = ASKED["labeled"](), ASKED["tagged"]()
-    (bars,) = plates(whole.page(), "All labels")
+    (bars,) = blocks(whole.page(), "All labels")
     assert sum(bars.values) == pytest.approx(1.0)
     assert len(bars.names) == 3
-    (plate,) = plates(whole.page(), "Text")
-    assert plate.text == "the cat"
-    (plate,) = plates(tagged.page(), "Text")
-    assert plate.texts[0].marks == tuple(tagged.rows)
-    (steps,) = plates(tagged.page(), "Each label")
+    (block,) = blocks(whole.page(), "Text")
+    assert block.text == "the cat"
+    (block,) = blocks(tagged.page(), "Text")
+    assert block.texts[0].marks == tuple(tagged.rows)
+    (steps,) = blocks(tagged.page(), "Each label")
     assert [row[1].split()[0] for row in steps.rows] == [str(row) for row in tagged.rows]
 
 
 def fates(gen: Generation) -> list[list[str]]:
     """What became of the candidates of each step."""
-    (table,) = plates(generation_page(gen), "Candidates")
+    (table,) = blocks(generation_page(gen), "Candidates")
     return [[row[-1] for row in table.rows if row[0] == step] for step in range(len(gen))]
 
 
@@ -100,7 +100,7 @@ def test_candidates_are_kept_or_cut_by_what_cut_them() -> None:
 
 def test_a_token_that_was_no_candidate_has_a_row_of_its_own() -> None:
     gen = ASKED["forced"]()
-    (table,) = plates(gen.page(), "Candidates")
+    (table,) = blocks(gen.page(), "Candidates")
     own = [row for row in table.rows if row[-1] == "given"]
     assert [row[3] for row in own] == gen.steps.ranks.tolist()
     np.testing.assert_allclose([row[4] for row in own], 100 * gen.steps.probs)
@@ -116,7 +116,7 @@ def test_beams_are_lines_that_split_where_the_search_did() -> None:
         scores=np.log(np.array([0.5, 0.25, 0.125, 0.0625, 0.25, 0.125])),
         is_best=np.array([True, True, True, False, False, False]),
     )
-    table, texts = beams_section(beams).plates
+    table, texts = beams_section(beams).blocks
     assert isinstance(table, Table)
     assert isinstance(texts, ColoredText)
     assert [row[0] for row in table.rows] == ["·a·b", "│ c", "│ ↵", "·e·f"]
@@ -129,7 +129,7 @@ def test_beams_are_lines_that_split_where_the_search_did() -> None:
 
 def test_a_tree_of_a_real_search_has_every_node_in_one_line() -> None:
     gen = ASKED["beams"]()
-    table = beams_section(gen.beams).plates[0]
+    table = beams_section(gen.beams).blocks[0]
     assert isinstance(table, Table)
     ends = [len(row[1].split("–")) for row in table.rows]
     spans = [tuple(map(int, row[1].split("–"))) for row in table.rows]

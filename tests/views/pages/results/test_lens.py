@@ -40,15 +40,15 @@ def made(n_targets: int = 3, **more: Any) -> Lens:
     )
 
 
-def plates(page: Page, kind: type) -> list[Any]:
-    return [plate for section in page.sections for plate in section.plates if isinstance(plate, kind)]
+def blocks(page: Page, kind: type) -> list[Any]:
+    return [block for section in page.sections for block in section.blocks if isinstance(block, kind)]
 
 
 def test_each_cell_has_the_likeliest_of_its_layer_and_the_rank_of_what_was_written() -> None:
     lens = made()
     page = lens_page(lens)
     assert page.topic == "language"
-    (heatmap,) = plates(page, Heatmap)
+    (heatmap,) = blocks(page, Heatmap)
     assert heatmap.row_names == lens.layers
     assert heatmap.column_names == ("·t0", "·t1", "·t2")
     assert [list(row) for row in heatmap.values] == lens.ranks.tolist()
@@ -61,31 +61,31 @@ def test_each_cell_has_the_likeliest_of_its_layer_and_the_rank_of_what_was_writt
 def test_layers_stand_in_a_table_and_in_lines() -> None:
     lens = made(notes=("something to know.",))
     page = lens_page(lens)
-    table, *words = plates(page, Table)
+    table, *words = blocks(page, Table)
     assert [row[0] for row in table.rows] == list(lens.layers)
     assert table.rows[0][1] == float(np.median(lens.ranks[0]))
     assert table.rows[-1][3] == 1.0
     assert len(words) == 3
     assert [row[1] for row in words[1].rows] == lens.ranks[:, 1].tolist()
-    probabilities, distances = plates(page, Lines)
+    probabilities, distances = blocks(page, Lines)
     np.testing.assert_allclose(probabilities.lines[0].y, lens.probs[:, 0])
     np.testing.assert_allclose(distances.lines[0].y, lens.kl.mean(1))
-    assert plates(page, Prose)[0].text == "Something to know."
+    assert blocks(page, Prose)[0].text == "Something to know."
 
 
 def test_watched_tokens_have_lines_and_ranks() -> None:
     ranks = np.array([[[50, 1]], [[10, 2]], [[5, 3]], [[1, 4]]])
     watched = Watched(np.array([3, 4]), (" is", " are"), ranks, -np.log(ranks + 0.0))
     page = lens_page(made(1, watched=watched))
-    _, heatmap = plates(page, Heatmap)
+    _, heatmap = blocks(page, Heatmap)
     assert heatmap.column_names == ("·is", "·are")
     assert [list(row) for row in heatmap.values] == ranks[:, 0].tolist()
-    np.testing.assert_allclose(plates(page, Lines)[0].lines[1].y, np.log10(ranks[:, 0, 1]))
+    np.testing.assert_allclose(blocks(page, Lines)[0].lines[1].y, np.log10(ranks[:, 0, 1]))
 
 
 def test_long_texts_are_cut_and_odd_ones_are_only_text() -> None:
     page = lens_page(made(200))
-    (heatmap,) = plates(page, Heatmap)
+    (heatmap,) = blocks(page, Heatmap)
     assert len(heatmap.column_names) == 60
     assert len(set(heatmap.column_names)) == 60
     assert "The last 60 of 200" in page.sections[0].about
@@ -95,6 +95,6 @@ def test_long_texts_are_cut_and_odd_ones_are_only_text() -> None:
 
 def test_a_lens_of_nothing_has_a_page() -> None:
     page = lens_page(made(0))
-    assert not plates(page, Heatmap)
+    assert not blocks(page, Heatmap)
     assert page.text()
     assert static_html(page)

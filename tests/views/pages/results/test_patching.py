@@ -25,20 +25,20 @@ def made(**fields: object) -> Patching:
     return Patching(**{**given, **fields})  # type: ignore[arg-type]
 
 
-def plate(page: Page, kind: type) -> object:
-    (found,) = [each for section in page.sections for each in section.plates if isinstance(each, kind)]
+def block(page: Page, kind: type) -> object:
+    (found,) = [each for section in page.sections for each in section.blocks if isinstance(each, kind)]
     return found
 
 
 def test_layers_and_tokens_of_both_prompts() -> None:
     page = made().page()
-    heatmap = plate(page, Heatmap)
+    heatmap = block(page, Heatmap)
     assert isinstance(heatmap, Heatmap)
     assert heatmap.row_names == ("layer 0", "layer 1")
     assert heatmap.column_names == ("0 a", "1 ·b / ·d", "2 ·c")
     assert heatmap.values == ((0, 1, 0), (0, -0.5, 0.5))
     assert heatmap.high == 1
-    table = plate(page, Table)
+    table = block(page, Table)
     assert isinstance(table, Table)
     assert table.rows[0] == ("layer 0", "1 ·b / ·d", 1.0, 3.0, "h.0.mlp")
     assert "·x − ·y" in page.text()
@@ -49,7 +49,7 @@ def test_heads_are_a_map_of_their_own() -> None:
     scores = np.array([[1.0, 1.5], [1.0, 2.0], [0.0, 1.1], [1.0, 1.0]])
     fields = {"sites": ("h.0.o", "h.0.o", "h.10.o", "h.10.o"), "scores": scores, "positions": np.array([0, 1])}
     names = {"row_names": tuple("abcd"), "clean_pieces": ("a", "b"), "corrupted_pieces": ("a", "c")}
-    heatmap = plate(made(**fields, **names, heads=np.array([0, 1, 0, 1])).page(), Heatmap)
+    heatmap = block(made(**fields, **names, heads=np.array([0, 1, 0, 1])).page(), Heatmap)
     assert isinstance(heatmap, Heatmap)
     assert heatmap.row_names == ("layer 0", "layer 10")
     assert heatmap.column_names == ("head 0", "head 1")
@@ -59,12 +59,12 @@ def test_heads_are_a_map_of_their_own() -> None:
 def test_whole_values_are_bars_and_a_study_of_any_model_has_a_page() -> None:
     whole = {"scores": np.array([[3.0], [2.0]]), "positions": np.array([-1])}
     plain: dict[str, object] = {"clean_pieces": (), "corrupted_pieces": (), "about": {}, "row_names": ()}
-    bars = plate(made(**whole, **plain).page(), Bars)
+    bars = block(made(**whole, **plain).page(), Bars)
     assert isinstance(bars, Bars)
     assert bars.names == ("0", "1")
     assert bars.values == (1, 0.5)
     page = made(**plain).page()
-    heatmap = plate(page, Heatmap)
+    heatmap = block(page, Heatmap)
     assert isinstance(heatmap, Heatmap)
     assert heatmap.column_names == ("0", "1", "2")
     several = made(clean=np.array([3.0, 1.0]), corrupted=np.array([1.0, 1.0]), scores=np.ones((2, 3, 2)), **plain)

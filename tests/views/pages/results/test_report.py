@@ -70,28 +70,28 @@ def titles(page: Page) -> list[str]:
     return [section.title for section in page.sections]
 
 
-def plate(page: Page, title: str, place: int = 0) -> object:
-    return next(section for section in page.sections if section.title == title).plates[place]
+def block(page: Page, title: str, place: int = 0) -> object:
+    return next(section for section in page.sections if section.title == title).blocks[place]
 
 
 def test_each_question_has_its_section() -> None:
     assert titles(report_page(FULL)) == [
-        *("In short", "Score by site", "Sites", "Top units", "Agreement of methods", "Redundancy"),
+        *("Summary", "Score by site", "Sites", "Top units", "Agreement of methods", "Redundancy"),
         *("How many units are needed", "With 2 units", "Checks of probeless"),
-        *("Unit a#1", "Ablation of the top units: loss", "Caveats", "How this was made"),
+        *("Unit a#1", "Ablation of the top units: loss", "Caveats", "Provenance"),
     ]
     assert page_of(FULL) == report_page(FULL)
 
 
 def test_what_was_not_asked_has_none() -> None:
     assert titles(report_page(replace(BARE, seconds={"ranking": 1.0}))) == [
-        *("In short", "Sites", "Top units", "How many units are needed", "With 2 units"),
-        *("Checks of probeless", "Caveats", "How this was made"),
+        *("Summary", "Sites", "Top units", "How many units are needed", "With 2 units"),
+        *("Checks of probeless", "Caveats", "Provenance"),
     ]
 
 
 def test_units_have_their_rank_by_every_method() -> None:
-    table = plate(report_page(FULL), "Top units")
+    table = block(report_page(FULL), "Top units")
     assert isinstance(table, Table)
     assert [column.name for column in table.columns] == [
         *("unit", "probeless", "linear", "stability, probeless", "stability, linear", "sign", "cluster"),
@@ -104,7 +104,7 @@ def test_units_have_their_rank_by_every_method() -> None:
 
 
 def test_all_methods_stand_in_one_plot() -> None:
-    curve = plate(report_page(FULL), "How many units are needed")
+    curve = block(report_page(FULL), "How many units are needed")
     assert isinstance(curve, Lines)
     names = [line.name for line in curve.lines]
     assert names == ["probeless", "linear", "random units", "all units", "most frequent class"]
@@ -113,13 +113,13 @@ def test_all_methods_stand_in_one_plot() -> None:
 def test_units_alike_are_counted_once() -> None:
     page = report_page(FULL)
     assert "1 cluster\n" in page.text()
-    table = plate(page, "Redundancy", 1)
+    table = block(page, "Redundancy", 1)
     assert isinstance(table, Table)
     assert table.rows == (("a#1", 2, 2, "b#0"),)
 
 
 def test_words_around_are_colored() -> None:
-    text = plate(report_page(FULL), "Unit a#1", 2)
+    text = block(report_page(FULL), "Unit a#1", 2)
     assert isinstance(text, ColoredText)
     assert text.texts[0].values == ((0.1, 2.5, -0.2),)
     assert text.texts[0].marks == (1,)

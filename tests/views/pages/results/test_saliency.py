@@ -33,16 +33,16 @@ def made(**fields: Any) -> Saliency:
 
 def table(found: Saliency) -> Table:
     (section,) = [each for each in found.page().sections if each.title == "Highest scores"]
-    (plate,) = section.plates
-    assert isinstance(plate, Table)
-    return plate
+    (block,) = section.blocks
+    assert isinstance(block, Table)
+    return block
 
 
 def test_the_text_comes_first_and_the_model_has_its_name() -> None:
     page = made(notes=("Not converged.",)).page()
     assert page.title == "Saliency by gradient × input"
     assert page.about == "tiny-llama · gradient × input of the log-probability · 2 targets"
-    assert [type(plate) for plate in page.sections[0].plates] == [Prose, ColoredText]
+    assert [type(block) for block in page.sections[0].blocks] == [Prose, ColoredText]
     assert page.sections[-1].title == "Provenance"
     assert "/home" not in page.text()
 
@@ -64,7 +64,7 @@ def test_a_contrast_asks_its_question_and_tells_leads(contrast: tuple[str, str],
 
 def test_tokens_read_as_everywhere() -> None:
     found = made()
-    (heatmap,) = [plate for section in found.page().sections for plate in section.plates if isinstance(plate, Heatmap)]
+    (heatmap,) = [block for section in found.page().sections for block in section.blocks if isinstance(block, Heatmap)]
     assert heatmap.column_names == ("The", "·keys", "·are")
     assert heatmap.row_names == ("0 ·are", "1 ↵")
     assert table(found).rows[1] == ("1 ↵", 17.0, "The", 0.5, "“·keys” 25.0 %, “·are” 25.0 %")
@@ -79,14 +79,14 @@ def test_segments_are_called_so() -> None:
 def test_a_written_token_chooses_its_target_in_all_texts_of_the_page() -> None:
     for name in ("gpt2", "t5"):
         found = cutaway.generate(tiny(name), tokenizer(), "the cat sat", max_new_tokens=4).saliency()
-        texts = [plate for section in found.page().sections for plate in section.plates if plate.kind == "text"]
+        texts = [block for section in found.page().sections for block in section.blocks if block.kind == "text"]
         assert len(texts) == 2
-        assert len({plate.link for plate in texts}) == 1
+        assert len({block.link for block in texts}) == 1
         assert texts[0].link
-        for plate in texts:
-            *_, written = plate.texts
+        for block in texts:
+            *_, written = block.texts
             chosen = {place: channel for place, channel in enumerate(written.chooses) if channel >= 0}
             assert set(chosen) == set(written.marks)
             first = len(found.positions) - len(written.tokens)
             assert all(found.places[channel] == first + place for place, channel in chosen.items())
-            assert all(not text.chooses for text in plate.texts[:-1])
+            assert all(not text.chooses for text in block.texts[:-1])

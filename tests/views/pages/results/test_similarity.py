@@ -22,15 +22,15 @@ LAYERS = ("h.0", "h.1", "h.10")
 SQUARE = made([[1, 0.9, 0.2], [0.9, 1, 0.4], [0.2, 0.4, 1]], LAYERS, LAYERS, is_within=True)
 
 
-def plate(page: Page, kind: type) -> object:
-    (found,) = [each for section in page.sections for each in section.plates if isinstance(each, kind)]
+def block(page: Page, kind: type) -> object:
+    (found,) = [each for section in page.sections for each in section.blocks if isinstance(each, kind)]
     return found
 
 
 def test_layers_are_a_map_with_short_names_and_each_beside_the_next() -> None:
     page = page_of(SQUARE)
     assert page is not None
-    heatmap, bars, table = (plate(page, kind) for kind in (Heatmap, Bars, Table))
+    heatmap, bars, table = (block(page, kind) for kind in (Heatmap, Bars, Table))
     assert isinstance(heatmap, Heatmap)
     assert heatmap.row_names == heatmap.column_names == ("0", "1", "10")
     assert (heatmap.low, heatmap.high) == (0.0, 1.0)
@@ -43,7 +43,7 @@ def test_layers_are_a_map_with_short_names_and_each_beside_the_next() -> None:
 
 @pytest.mark.parametrize(("least", "low"), [(0.83, 0.8), (0.3, 0.0), (-0.12, -0.2), (1.0, 0.9), (float("nan"), 0.9)])
 def test_the_palest_color_leaves_room_for_what_differs(least: float, low: float) -> None:
-    found = plate(made([[1, least], [least, 1]], ("a", "b"), ("c", "d")).page(), Heatmap)
+    found = block(made([[1, least], [least, 1]], ("a", "b"), ("c", "d")).page(), Heatmap)
     assert isinstance(found, Heatmap)
     assert found.low == pytest.approx(low)
 
@@ -51,22 +51,22 @@ def test_the_palest_color_leaves_room_for_what_differs(least: float, low: float)
 def test_many_layers_have_colors_alone() -> None:
     names = tuple(f"layers.{i}" for i in range(20))
     page = made(np.eye(20), names, names, is_within=True).page()
-    heatmap = plate(page, Heatmap)
+    heatmap = block(page, Heatmap)
     assert isinstance(heatmap, Heatmap)
     assert not heatmap.shows_numbers
 
 
 def test_a_map_that_is_not_even_lists_both_directions() -> None:
-    table = plate(made([[1, 0.6], [0.7, 1]], ("x", "y"), ("x", "y"), is_within=True, method="pwcca").page(), Table)
+    table = block(made([[1, 0.6], [0.7, 1]], ("x", "y"), ("x", "y"), is_within=True, method="pwcca").page(), Table)
     assert isinstance(table, Table)
     assert table.rows == (("y", "x", 0.7), ("x", "y", 0.6))
 
 
 def test_steps_of_a_training_are_a_line_and_other_names_are_bars() -> None:
-    line = plate(made([[0.1], [0.8], [1.0]], ("step 0", "step 10", "step 100"), ("end",)).page(), Lines)
+    line = block(made([[0.1], [0.8], [1.0]], ("step 0", "step 10", "step 100"), ("end",)).page(), Lines)
     assert isinstance(line, Lines)
     assert (line.x, line.lines[0].y) == ((0, 10, 100), (0.1, 0.8, 1.0))
-    bars = plate(made([[0.1, -0.8]], ("end",), ("a", "b")).page(), Bars)
+    bars = block(made([[0.1, -0.8]], ("end",), ("a", "b")).page(), Bars)
     assert isinstance(bars, Bars)
     assert bars.is_signed
 
@@ -75,7 +75,7 @@ def test_two_are_a_number_with_its_correlations_and_its_notes() -> None:
     spectrum = np.array([[[0.9, 0.5, np.nan]]])
     found = made([[0.7]], ("a",), ("b",), method="cca", correlations=spectrum, notes=("Few rows.",))
     page = found.page()
-    lines, facts, prose = (plate(page, kind) for kind in (Lines, Facts, Prose))
+    lines, facts, prose = (block(page, kind) for kind in (Lines, Facts, Prose))
     assert isinstance(lines, Lines)
     assert lines.lines[0].y == (0.9, 0.5)
     assert isinstance(facts, Facts)
@@ -88,12 +88,12 @@ def test_two_are_a_number_with_its_correlations_and_its_notes() -> None:
 def test_dissimilarities_are_a_map_of_named_rows() -> None:
     values = np.abs(np.subtract.outer(np.arange(300.0), np.arange(300.0)))
     page = Dissimilarities(values, metric="euclidean").page()
-    heatmap = plate(page, Heatmap)
+    heatmap = block(page, Heatmap)
     assert isinstance(heatmap, Heatmap)
     assert len(heatmap.row_names) == 120
     assert heatmap.row_names[-1] == "299"
     assert "120 of 300 rows" in page.text()
-    named = plate(Dissimilarities(values[:2, :2].copy(), metric="euclidean", names=("p", "q")).page(), Heatmap)
+    named = block(Dissimilarities(values[:2, :2].copy(), metric="euclidean", names=("p", "q")).page(), Heatmap)
     assert isinstance(named, Heatmap)
     assert named.row_names == ("p", "q")
 

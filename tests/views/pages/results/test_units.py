@@ -13,7 +13,7 @@ from cutaway.results.comparison import Comparison
 from cutaway.results.ranking import Ranking, ranked
 from cutaway.results.words import Context, Histograms, TopContexts, TopWords
 from cutaway.store.activations.activations import Activations
-from cutaway.views.pages.model import Bars, ColoredText, Heatmap, Histogram, Lines, Page, Plate, Table
+from cutaway.views.pages.model import Bars, Block, ColoredText, Heatmap, Histogram, Lines, Page, Table
 from cutaway.views.pages.result_pages import clusters_page, page_of
 from cutaway.views.pages.results.units import neuron_page, ranking_page
 from cutaway.views.pages.unit_texts import contexts_text, unit_numbers, units_text
@@ -44,8 +44,8 @@ def ranking() -> Ranking:
     )  # fmt: skip
 
 
-def plates(page: Page, kind: type) -> list[Any]:
-    return [plate for section in page.sections for plate in section.plates if isinstance(plate, kind)]
+def blocks(page: Page, kind: type) -> list[Any]:
+    return [block for section in page.sections for block in section.blocks if isinstance(block, kind)]
 
 
 def titles(page: Page) -> list[str]:
@@ -58,7 +58,7 @@ def column(table: Table, name: str) -> list[Any]:
 
 
 def test_the_best_units_stand_in_their_order_with_scores_of_each_label(ranking: Ranking) -> None:
-    table, *_ = plates(ranking_page(ranking, n=4), Table)
+    table, *_ = blocks(ranking_page(ranking, n=4), Table)
     assert column(table, "rank") == [1, 2, 3, 4]
     assert column(table, "unit") == ranking.top(4) == ["c#0", "a#1", "a#0", "a#2"]
     assert column(table, "score") == [9, 7, 6, 5]
@@ -68,12 +68,12 @@ def test_the_best_units_stand_in_their_order_with_scores_of_each_label(ranking: 
 
 
 def test_the_best_units_are_counted_by_site_in_the_order_of_the_model(ranking: Ranking) -> None:
-    (bars,) = plates(ranking_page(ranking, n=4), Bars)
+    (bars,) = blocks(ranking_page(ranking, n=4), Bars)
     assert (bars.names, bars.values) == (("a", "b", "c"), (3, 0, 1))
 
 
 def test_scores_fall_to_the_last_unit_that_lives(ranking: Ranking) -> None:
-    (lines,) = plates(ranking_page(ranking), Lines)
+    (lines,) = blocks(ranking_page(ranking), Lines)
     assert lines.x == (1, 2, 3, 4, 5)
     assert {line.name: line.y for line in lines.lines} == {
         "all": (9, 7, 6, 5, 4),
@@ -87,7 +87,7 @@ def test_a_ranking_says_what_it_is_in_a_line_and_how_it_was_made_at_the_end(rank
     assert page.title == "Units ranked by probeless"
     assert page.about == "6 units · 2 labels: x, y · 1 dead (constant), ranked last"
     assert page.sections[-1].title == "Provenance"
-    (table,) = page.sections[-1].plates
+    (table,) = page.sections[-1].blocks
     assert isinstance(table, Table)
     assert table.rows == (("standardized", "yes"), ("l1", "0.125")), "only what is simple is told"
 
@@ -95,22 +95,22 @@ def test_a_ranking_says_what_it_is_in_a_line_and_how_it_was_made_at_the_end(rank
 def test_a_plain_array_has_indices_and_no_sites() -> None:
     page = ranking_page(ranked("mine", [0.1, 0.9]))
     assert "Units per site" not in titles(page)
-    assert column(plates(page, Table)[0], "unit") == ["#1", "#0"]
-    assert "sign" not in [each.name for each in plates(page, Table)[0].columns]
+    assert column(blocks(page, Table)[0], "unit") == ["#1", "#0"]
+    assert "sign" not in [each.name for each in blocks(page, Table)[0].columns]
 
 
 def test_with_activations_and_labels_values_are_counted_and_text_is_colored(
     acts: Activations, ranking: Ranking
 ) -> None:
     page = ranking_page(ranking, acts, LABELS)
-    spread = plates(page, Histogram)
-    assert [plate.title for plate in spread] == ["c#0", "a#1", "a#0"]
-    for plate in spread:
-        assert {each.name: sum(each.counts) for each in plate.series} == {"x": 5, "y": 5}
+    spread = blocks(page, Histogram)
+    assert [block.title for block in spread] == ["c#0", "a#1", "a#0"]
+    for block in spread:
+        assert {each.name: sum(each.counts) for each in block.series} == {"x": 5, "y": 5}
     values = acts.columns([5])[:, 0]
     expected = np.histogram(values[[label == "x" for label in LABELS]], np.array(spread[0].edges))[0]
     assert spread[0].series[0].counts == tuple(expected.tolist())
-    (text,) = plates(page, ColoredText)
+    (text,) = blocks(page, ColoredText)
     assert text.channels == ("c#0", "a#1", "a#0", "a#2", "b#0")
 
 
@@ -145,7 +145,7 @@ def test_a_unit_that_never_changes_colors_nothing(acts: Activations) -> None:
 
 @pytest.mark.parametrize(
     ("unit", "said"),
-    [("a#9", "no unit 'a#9'. Names look like 'a#0'"), (6, "no unit 6: there are 6"), ("#6", "no unit 6")],
+    [("a#9", "no unit 'a#9'. Nearest: 'a#"), (6, "no unit 6: there are 6"), ("#6", "no unit 6")],
 )
 def test_units_that_are_not_there_are_told(unit: int | str, said: str) -> None:
     with pytest.raises(InputError, match=said):
@@ -153,7 +153,7 @@ def test_units_that_are_not_there_are_told(unit: int | str, said: str) -> None:
 
 
 def test_sentences_that_are_not_there_are_told(acts: Activations) -> None:
-    with pytest.raises(InputError, match="item 9 has no row: items range from 0 to 3"):
+    with pytest.raises(InputError, match="item 9 has no row: items are numbered from 0 to 3"):
         units_text(acts, 0, [9])
 
 
@@ -183,7 +183,7 @@ def test_a_page_about_a_unit_has_all_that_is_given(acts: Activations, ranking: R
         "Effect of ablation",
         "Top contexts",
     ]
-    top, _, places, effect = plates(page, Table)
+    top, _, places, effect = blocks(page, Table)
     assert top.rows == (("cat", 2.5, 2), ("dog", -1.5, 1))
     assert "Leaves out 7 words with fewer than 1 occurrences" in page.sections[0].about
     assert places.rows == (
@@ -213,21 +213,21 @@ def test_methods_are_compared_as_a_matrix() -> None:
     comparison = Comparison(("one", "two"), 10, overlap, np.array([0.25, 0.25]), np.array([0.5, 0.125]))
     page = page_of(comparison)
     assert page is not None
-    (heatmap,) = plates(page, Heatmap)
+    (heatmap,) = blocks(page, Heatmap)
     assert (heatmap.row_names, heatmap.values, heatmap.low, heatmap.high) == (
         ("one", "two"),
         ((1, 0.25), (0.25, 1)),
         0,
         1,
     )
-    assert plates(page, Table)[0].rows == (("one", 0.25, 0.5), ("two", 0.25, 0.125))
+    assert blocks(page, Table)[0].rows == (("one", 0.25, 0.5), ("two", 0.25, 0.125))
 
 
 def test_clusters_of_several_units_are_listed_largest_first() -> None:
     labels = np.array([0, 1, 1, 2, 2, 2])
     clusters = Clusters(labels, np.array([0, 2, 3]), threshold=0.5, absolute=True, names=NAMES, dead=np.array([0]))
     page = clusters_page(clusters)
-    (table,) = plates(page, Table)
+    (table,) = blocks(page, Table)
     assert table.rows == (("b#0", 3, "b#0, b#1, c#0"), ("a#2", 2, "a#1, a#2"))
     assert "of one unit  1" in page.text()
 
@@ -242,9 +242,9 @@ def test_results_show_themselves(make: Any) -> None:
     assert "<script" not in html
 
 
-def test_every_plate_of_a_page_reads_as_text(acts: Activations, ranking: Ranking) -> None:
+def test_every_block_of_a_page_reads_as_text(acts: Activations, ranking: Ranking) -> None:
     page = ranking_page(ranking, acts, LABELS)
-    plate: Plate
+    block: Block
     for section in page.sections:
-        for plate in section.plates:
-            assert Page("p", sections=[type(section)(section.title, plates=[plate])]).text(60)
+        for block in section.blocks:
+            assert Page("p", sections=[type(section)(section.title, blocks=[block])]).text(60)

@@ -29,7 +29,7 @@ export function paintStrips(ctx: Context, view: View, items: readonly BoxItem[])
   ctx.globalAlpha = 1;
 }
 
-// The left end of the box up to a straight line, also where that end is round.
+// Clipped to the outline of the box, because its left end may be round.
 function strip(ctx: Context, view: View, item: BoxItem, color: string): void {
   const { x, y, width, height } = pixels(item, view);
   const radius = radiusOf(item.style, { x, y, width, height }, view);
@@ -161,9 +161,9 @@ function sign(ctx: Context, view: View, item: BoxItem): void {
   ctx.textBaseline = "alphabetic";
 }
 
-/** In a box smaller than this, in pixels, a badge would lie on the name. */
+/** In a box smaller than this, in pixels, a badge would cover the name. */
 const LOW = 30;
-/** And from farther away than this, a dot has to do for it. */
+/** Below this scale, a badge is a dot. */
 const FAR = 0.6;
 
 function badge(ctx: Context, view: View, item: BoxItem, text: string): void {
@@ -197,7 +197,7 @@ function badge(ctx: Context, view: View, item: BoxItem, text: string): void {
 /** Where the button of a box is, in units of the picture; null if it has none. */
 export function buttonOf({ x, y, width, look }: BoxItem, scale: number): Rect | null {
   if (!look?.action) return null;
-  // From afar larger than all around it, so that it can be read and hit.
+  // When zoomed out, larger than its box, so that it can be read and hit.
   const unit = Math.max(1, 0.9 / scale);
   const wide = (look.action.length * SMALL * EM + 10) * unit;
   return { x: x + width + 8 - wide, y: y - 10 * unit, width: wide, height: 14 * unit };

@@ -26,7 +26,7 @@ export function radiusOf(style: Style, rect: Pixels, view: View): number {
   return Math.min(style.isRound ? 14 * view.k : 4 * view.k, rect.height / 2, rect.width / 2);
 }
 
-/** Only rectangles in the one color that matters most. */
+/** Plain rectangles in the most important color of each box. */
 export function paintCoarse(ctx: Context, view: View, items: readonly BoxItem[]): void {
   const groups = groupByKeys(items, (item) => `${item.look?.strip ?? item.style.coarse}|${item.alpha * item.style.alpha}`);
   const { k, ox, oy } = view;
@@ -50,7 +50,7 @@ export function paintBodies(ctx: Context, view: View, items: readonly BoxItem[])
     ctx.beginPath();
     for (const item of group) outline(ctx, view, item);
     if (style.alpha * alpha < 1) {
-      // Lines must not shine through a box that recedes.
+      // Lines must not show through a dimmed box.
       ctx.fillStyle = view.theme.paper;
       ctx.fill();
     }

@@ -14,7 +14,7 @@ export interface Detail {
   readonly tips: boolean;
   /** Edges bend; otherwise they are straight. */
   readonly curves: boolean;
-  /** How much edges recede: many thin lines would be one dark area. */
+  /** Opacity of edges: many thin lines would merge into one dark area. */
   readonly edgeAlpha: number;
 }
 
@@ -36,13 +36,13 @@ export interface FittedText {
 }
 
 const LEAST = 7;
-/** From this size on, letters are read without effort. */
+/** Font size in pixels from which text is comfortable to read. */
 const EASY = 9.5;
 const MOST = 12;
 
 /**
- * A name in a box too small for its lines: one size for all boxes as far as it fits. Where it does not, its last part, if
- * that can be read with ease, says more than the whole that cannot.
+ * A name in a box too small for all its lines: at one size for all boxes if it fits, else the last part of the name if that
+ * is readable.
  */
 export function fittedName(name: string, width: number, height: number, scale: number): FittedText | null {
   if (height < LEAST + 1) return null;
@@ -58,8 +58,8 @@ export function fittedName(name: string, width: number, height: number, scale: n
 }
 
 /**
- * At most so many characters: without what stands in brackets, the last part of a dotted name, or its beginning with an
- * ellipsis; "" if that says nothing.
+ * Shorten a name: drop what is in brackets, keep the last part of a dotted name, or cut it with an ellipsis; "" if nothing
+ * useful is left.
  */
 export function shortenName(name: string, room: number): string {
   if (name.length <= room) return name;
@@ -68,13 +68,13 @@ export function shortenName(name: string, room: number): string {
   const parts = address.split(".");
   const ends = parts.map((_, i) => parts.slice(i).join("."));
   const fitting = ends.filter((end) => end && end.length <= room);
-  // A number alone tells less than the name before it.
+  // `layer.3` says more than `3`.
   const best = fitting.find((end) => !/^\d/.test(end)) ?? fitting[0];
   if (best) return best;
   return room >= 6 ? `${ends.at(-1)!.slice(0, room - 1)}…` : "";
 }
 
-// Fewer sizes of fonts to change between, and letters that do not tremble while zooming.
+// Rounded: setting a font is slow, and text would jitter while zooming.
 function halves(size: number): number {
   return Math.floor(size * 2) / 2;
 }

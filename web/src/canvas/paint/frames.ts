@@ -20,7 +20,7 @@ export function paintFrames(ctx: Context, view: View, frames: readonly FrameItem
     ctx.strokeStyle = colorOf(item, theme);
     const line = (item.frame.mark || item.look?.strong ? 2 : 1) * dpr;
     ctx.lineWidth = line;
-    ctx.setLineDash(item.frame.mark === "gone" ? [4 * dpr, 4 * dpr] : []);
+    ctx.setLineDash(item.frame.mark === "removed" ? [4 * dpr, 4 * dpr] : []);
     ctx.beginPath();
     if (radius < 1.5) ctx.rect(x, y, width, height);
     else ctx.roundRect(x + line / 2, y + line / 2, width - line, height - line, radius);
@@ -34,7 +34,7 @@ export function paintFrames(ctx: Context, view: View, frames: readonly FrameItem
 function colorOf({ frame, look }: FrameItem, theme: Theme): string {
   if (look?.strong) return theme.accent;
   if (look?.ring) return look.ring;
-  if (frame.mark) return { new: theme.ok, gone: theme.bad, changed: theme.plum }[frame.mark];
+  if (frame.mark) return { new: theme.ok, removed: theme.bad, changed: theme.plum }[frame.mark];
   return frame.flags & 8 ? theme.bad : theme.frame;
 }
 

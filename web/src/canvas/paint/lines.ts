@@ -8,13 +8,14 @@ import type { Context, View } from "../view";
 
 const ALPHA = { strong: 1, plain: 1, faint: 0.22, hidden: 0 };
 const WIDTH = { strong: 2.2, plain: 1.1, faint: 1, hidden: 0 };
+/** Coordinates this close are equal; the static pictures use the same limit. */
 const FLAT = 0.05;
 
 export function paintLines(ctx: Context, view: View, lines: readonly LineItem[]): void {
   const groups = new Map<string, LineItem[]>();
   for (const line of lines) {
     if (line.look === "hidden" || line.alpha <= 0 || isTooShort(line, view)) continue;
-    const key = `${line.look}|${line.isFeedback}|${line.isGone}|${line.alpha}`;
+    const key = `${line.look}|${line.isFeedback}|${line.isRemoved}|${line.alpha}`;
     const group = groups.get(key);
     if (group) group.push(line);
     else groups.set(key, [line]);
@@ -29,11 +30,11 @@ export function paintLines(ctx: Context, view: View, lines: readonly LineItem[])
 function paintGroup(ctx: Context, view: View, group: readonly LineItem[]): void {
   const first = group[0]!;
   const isStrong = first.look === "strong";
-  const color = isStrong ? view.theme.accent : first.isGone ? view.theme.bad : view.theme.edge;
+  const color = isStrong ? view.theme.accent : first.isRemoved ? view.theme.bad : view.theme.edge;
   ctx.globalAlpha = ALPHA[first.look] * first.alpha * (isStrong ? 1 : view.detail.edgeAlpha);
   ctx.strokeStyle = color;
   ctx.lineWidth = strokeWidth(view, WIDTH[first.look]);
-  const isDashed = (first.isFeedback || first.isGone) && view.detail.curves;
+  const isDashed = (first.isFeedback || first.isRemoved) && view.detail.curves;
   ctx.setLineDash(isDashed ? [5 * view.k, 3 * view.k] : []);
   ctx.beginPath();
   for (const line of group) trace(ctx, view, line.points);
@@ -45,12 +46,12 @@ function paintGroup(ctx: Context, view: View, group: readonly LineItem[]): void 
   ctx.fill();
 }
 
-/** Thinner from afar, but never less than a line. */
+/** Line width: thinner when zoomed out, at least one device pixel. */
 export function strokeWidth(view: View, width: number): number {
   return Math.max(1, width * view.dpr * Math.min(1.6, Math.max(0.6, view.scale)));
 }
 
-// With thousands of lines on a screen, the short ones are most of the work and nothing of the picture.
+// With thousands of lines on the screen, short ones take most of the time and are invisible.
 function isTooShort(line: LineItem, view: View): boolean {
   return !view.detail.tips && line.length * view.scale < 5 && line.look !== "strong";
 }
@@ -75,7 +76,7 @@ export function trace(ctx: Context, view: View, points: readonly Point[]): void 
   }
 }
 
-/** Which way a line points where it ends: it arrives along the direction of the picture, or along its last straight piece. */
+/** Direction of the arrowhead: along the flow of the picture, or along the last straight segment. */
 export function arrival(points: readonly Point[], isRight: boolean): Point {
   const [toX, toY] = points.at(-1)!;
   const [x, y] = points.at(-2) ?? points.at(-1)!;
@@ -98,7 +99,7 @@ function tip(ctx: Context, view: View, line: LineItem, factor: number): void {
   ctx.closePath();
 }
 
-/** Labels beside the tips, on a piece of paper so that lines do not run through letters. */
+/** Labels beside the arrowheads, on a background so that lines do not cross the text. */
 export function paintLabels(ctx: Context, view: View, lines: readonly LineItem[]): void {
   if (!view.detail.lines) return;
   const { k, ox, oy, theme } = view;

@@ -77,7 +77,7 @@ function around(ctx: Context, view: View, stage: Stage, key: string, color: stri
   ctx.stroke();
 }
 
-/** Titles with their chevrons; those that left their place stand on a piece of paper. */
+/** Titles with their chevrons; those moved out of their place get a background. */
 export function paintTitles(ctx: Context, view: View, frames: readonly FrameItem[], titles: readonly Title[], hovered: string | null): void {
   const { theme, dpr } = view;
   ctx.textAlign = "left";

@@ -10,7 +10,7 @@ import type { Box } from "../types";
 
 const KINDS: Kind[] = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "target", "loss"];
 const FORMS: Form[] = ["function", "leaf", "folded", "small"];
-const MARKS: Mark[] = ["", "new", "gone", "changed"];
+const MARKS: Mark[] = ["", "new", "removed", "changed"];
 
 function box(given: Partial<Box> = {}): Box {
   return { key: "n1", lines: ["relu"], kind: "plain", form: "function", flags: 0, frame: 0, stack: 1, mark: "", shade: 0, ...given };
@@ -42,7 +42,7 @@ test("what color tells, a sign, a dash or a second outline tells too", () => {
     const { sign, dash, isDouble, isRound, isItalic } = styleOf(box(given), undefined, LIGHT_THEME);
     return [sign, dash.join(), isDouble, isRound, isItalic];
   };
-  const urgent = [look({}), look({ mark: "new" }), look({ mark: "gone" }), look({ mark: "changed" }), look({ kind: "failed" }),
+  const urgent = [look({}), look({ mark: "new" }), look({ mark: "removed" }), look({ mark: "changed" }), look({ kind: "failed" }),
     look({ flags: 4 }), look({ flags: 1 }), look({ kind: "made" }), look({ kind: "standin" }), look({ form: "leaf" })];
   assert.equal(new Set(urgent.map(String)).size, urgent.length);
 });

@@ -36,7 +36,7 @@ const NOTHING = "rgba(0,0,0,0)";
 
 const KINDS: readonly Kind[] = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "target", "loss"];
 const FORMS: readonly Form[] = ["function", "leaf", "folded", "small"];
-const MARKS: readonly Mark[] = ["", "new", "gone", "changed"];
+const MARKS: readonly Mark[] = ["", "new", "removed", "changed"];
 
 /** Gives out styles, the same object for the same look. */
 export class Styles {
@@ -53,7 +53,7 @@ export class Styles {
   }
 }
 
-/** All that decides on the style of a box, as one number: strings for 20,000 boxes take a while to put together. */
+/** Everything that determines the style of a box, as one number: building strings for 20,000 boxes is slow. */
 function codeOf(box: Box): number {
   const form = FORMS.indexOf(box.form) * 4 + MARKS.indexOf(box.mark);
   return ((KINDS.indexOf(box.kind) * 16 + form) * 16 + (box.flags & 15)) * 8 + Math.min(box.shade, 4);
@@ -156,14 +156,14 @@ function byComparison(style: Draft, { mark, shade }: Box, theme: Theme): void {
 }
 
 function byMark(style: Draft, mark: Exclude<Mark, "">, theme: Theme): void {
-  const color = { new: theme.ok, gone: theme.bad, changed: theme.plum }[mark];
+  const color = { new: theme.ok, removed: theme.bad, changed: theme.plum }[mark];
   style.stroke = style.coarse = color;
   style.name = theme.ink;
   style.width = 2;
-  style.dash = mark === "gone" ? [3, 3] : [];
+  style.dash = mark === "removed" ? [3, 3] : [];
   if (mark === "new") style.fill = mix(theme.ok, theme.panel, theme.isDark ? 0.24 : 0.14);
-  if (mark === "gone") style.fill = mix(theme.bad, theme.paper, 0.06);
-  sign(style, { new: "+", gone: "−", changed: "~" }[mark], color);
+  if (mark === "removed") style.fill = mix(theme.bad, theme.paper, 0.06);
+  sign(style, { new: "+", removed: "−", changed: "~" }[mark], color);
 }
 
 function byLook(style: Draft, look: Look, theme: Theme): void {
@@ -184,7 +184,7 @@ function sign(style: Draft, text: string, color: string): void {
   style.signColor = color;
 }
 
-/** Ink for a ground that may be anything: as it is where that can be read, otherwise nearer to black or white. */
+/** Text color for any background: unchanged if readable, else shifted towards black or white. */
 function readable(style: Draft, theme: Theme): void {
   const ground = style.fill === NOTHING ? theme.paper : style.fill;
   const ink = inkOn(ground);

@@ -89,7 +89,7 @@ export function toneAt(theme: Theme, depth: number): string {
 export const LIGHT_THEME = themeOf(LIGHT, false);
 export const DARK_THEME = themeOf(DARK, true);
 
-/** Calls back whenever the page turns dark or light. Gives a function that ends it. */
+/** Calls back when the page turns dark or light. Returns a function that stops. */
 export function watchTheme(host: HTMLElement, changed: () => void): () => void {
   const observer = new MutationObserver(changed);
   const filter = { attributes: true, attributeFilter: ["class", "style", "data-theme", "theme", "data-jp-theme-light", "data-vscode-theme-kind"] };

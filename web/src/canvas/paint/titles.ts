@@ -103,7 +103,7 @@ function titleOf(frame: Titled, number: number, above: Title | undefined, screen
   const text = shortenName(frame.title, chars);
   if (!text || frame.height < height) return null;
   const floor = above?.isStuck ? above.y + above.height : 0;
-  // Where the strip at the top of the frame is lower than the text, the title reaches over the border, not over boxes.
+  // If the strip at the top of the frame is lower than the text, the title overlaps the border instead of boxes.
   const top = frame.y + (scale > FAR ? Math.min(4 * scale, STRIP * scale - height) : 1);
   const y = Math.min(Math.max(top, floor), bottom - height - 1);
   const x = Math.max(frame.x, 0) + pad;
@@ -119,7 +119,7 @@ function withAction(title: Title, whole: string, action: string, room: number): 
   const short = shortenName(whole, Math.floor((room - more) / (size * EM) - INDENT / EM));
   for (const text of [title.text, short]) {
     const width = size * INDENT + text.length * size * EM;
-    // What is left of an address must still be one.
+    // A rest such as `3.attn` or `enc…` does not identify the module.
     if (width + more > room || !/^[^\d]/.test(text) || text.endsWith("…")) continue;
     return { ...title, text, width: width + more, action: { text: action, from: width + 1.5 * size } };
   }
@@ -128,7 +128,7 @@ function withAction(title: Title, whole: string, action: string, room: number): 
   return rest.length ? withAction(title, whole, rest.join(" "), room) : null;
 }
 
-// True to scale from near; from afar larger, as far as the frame has room.
+// True to scale when zoomed in; larger when zoomed out, as far as the frame has room.
 function sizeOf(frame: Titled, room: number, scale: number): number {
   if (scale >= 1) return Math.min(LINE * scale, 22);
   const fits = Math.min(room / ((frame.title.length + 1) * EM + INDENT), frame.height / 6);

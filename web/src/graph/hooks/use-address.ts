@@ -46,7 +46,7 @@ export interface Frame {
   onHelp(): void;
 }
 
-/** The same for a part of a larger page, which keeps what is shown in an address of its own. */
+/** The same inside a larger page, which stores the text in its own URL. */
 export function useFrame(view: GraphView, { state, camera }: Shown, frame: Frame | undefined, onGo: (to: Shown) => void): void {
   const lastReported = useRef(frame?.address ?? "");
   const newest = useRef(frame);
@@ -58,7 +58,7 @@ export function useFrame(view: GraphView, { state, camera }: Shown, frame: Frame
       lastReported.current = hash;
       newest.current.onAddress(hash);
     };
-    // The way of the camera is not of interest, only where it ends.
+    // Only the final camera matters, not the way there.
     const timer = setTimeout(tell, 100);
     return () => clearTimeout(timer);
   }, [hash]);

@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { commandOf, takesKeys, type Command } from "../keyboard";
 
-/** In a notebook only keys inside the picture count, on a page all do. */
+/** In a notebook, only keys pressed inside the picture count; on a page, all do. */
 export function useKeys(element: HTMLElement | null, isPage: boolean, run: (command: Command) => boolean): void {
   const latest = useRef(run);
   latest.current = run;
@@ -11,7 +11,7 @@ export function useKeys(element: HTMLElement | null, isPage: boolean, run: (comm
     if (!element) return undefined;
     const target: EventTarget = isPage ? window : element;
     const hear = (event: Event): void => {
-      // A notebook would take plain keys for commands to its cells.
+      // A notebook would treat plain keys as commands for its cells.
       if (!isPage && !(event as KeyboardEvent).ctrlKey && !(event as KeyboardEvent).metaKey) event.stopPropagation();
       const { key, ctrlKey, metaKey, altKey, composedPath } = event as KeyboardEvent;
       const at = composedPath.call(event)[0];

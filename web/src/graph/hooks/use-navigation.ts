@@ -26,7 +26,7 @@ interface Around {
 }
 
 export interface Moves extends Pick<Page, "go" | "toggle" | "part" | "step" | "fit"> {
-  /** What is to happen with the camera when the next picture is shown. */
+  /** What the camera does when the next picture is shown. */
   readonly move: Held<Move>;
   takeMove(): Move;
   /** A chevron was clicked, or a stand-in. */

@@ -3,12 +3,12 @@
 import { useMemo, useRef } from "preact/hooks";
 import type { Decorations } from "../../canvas";
 import { folded } from "../../layout/fold";
-import { without } from "../../layout/hidden-boxes";
-import { withLoops } from "../../layout/back-links";
+import { withoutHidden } from "../../layout/hidden-boxes";
+import { withFeedbackEdges } from "../../layout/back-links";
 import { place, placeCache, type Placement } from "../../layout/place";
 import { ancestors, between, descendants, type NodeMask, type Adjacency } from "../../lib/reachability";
 import { hits as listed, search, searchIndex, type Found, type Hit } from "../../lib/search";
-import { nodesOf, shown } from "../../layout/box-of-node";
+import { nodesOf, nodeBoxes } from "../../layout/box-of-node";
 import { Representatives } from "../../layout/representatives";
 import type { GraphView } from "../../lib/wire";
 import { boxMeasure, decorations, type BoxMeasure, type Drawn } from "../decorate";
@@ -19,15 +19,15 @@ const NONE: ReadonlySet<number> = new Set();
 /** Parent and child, by node. */
 type Loops = readonly (readonly [number, number])[];
 
-/** What is drawn, and where; `hidden` are nodes that are left out, `loops` links that lead back. */
+/** The picture and its placement; `hidden` are nodes to leave out, `loops` are feedback links. */
 export function usePicture(
   view: GraphView, { open, rolled, apart, direction }: State, hidden: ReadonlySet<number> = NONE, loops: Loops | null = null,
 ): { drawn: Drawn; placement: Placement } {
   const drawn = useMemo((): Drawn => {
     const fold = foldOf({ open, rolled, apart });
     const whole = folded(view, fold);
-    const { picture, box } = without(loops ? withLoops(whole, loops) : whole, hidden);
-    return { view, fold, picture, shown: shown(picture, box), stands: new Representatives(view, fold) };
+    const { picture, box } = withoutHidden(loops ? withFeedbackEdges(whole, loops) : whole, hidden);
+    return { view, fold, picture, nodeBoxes: nodeBoxes(picture, box), representatives: new Representatives(view, fold) };
   }, [view, open, rolled, apart, hidden, loops]);
   const cache = useRef(placeCache());
   const placement = useMemo(() => place(drawn.picture, direction, cache.current), [drawn, direction]);
@@ -55,7 +55,7 @@ export function useBoxMeasure(drawn: Drawn, name: string, isDark: boolean): BoxM
 /** The nodes to highlight: ancestors, descendants or paths of the selection; null for no highlight. */
 function highlightedNodes(drawn: Drawn, ways: Adjacency, { highlight, selection, second }: State): NodeMask | null {
   if (!highlight || selection === null) return null;
-  const of = (key: string): readonly number[] => nodesOf(drawn.view, drawn.picture, drawn.shown, key);
+  const of = (key: string): readonly number[] => nodesOf(drawn.view, drawn.picture, drawn.nodeBoxes, key);
   if (highlight === "paths") return second === null ? null : between(ways, of(selection), of(second));
   return highlight === "ancestors" ? ancestors(ways, of(selection)) : descendants(ways, of(selection));
 }
@@ -76,11 +76,11 @@ export function useDecorations(drawn: Drawn, ways: Adjacency, state: State, aske
   }, [drawn, color, size, reached, found, second]);
 }
 
-/** The box or frame in which something is to be seen: itself, or what it is folded into. */
-export function visible({ view, picture, shown, stands }: Drawn, key: string): string | null {
-  const own = drawnAs(stands, key);
+/** The visible box or frame of a key: itself, or the folded module that contains it. */
+export function visible({ view, picture, nodeBoxes, representatives }: Drawn, key: string): string | null {
+  const own = drawnAs(representatives, key);
   if (picture.boxes.some((box) => box.key === own) || picture.frames.some((frame) => frame.key === own)) return own;
   const node = key.startsWith("g") ? view.groups.first[Number(key.slice(1))] : Number(key.slice(1));
-  const box = shown.box[node] ?? -1;
+  const box = nodeBoxes.box[node] ?? -1;
   return box >= 0 ? picture.boxes[box].key : null;
 }

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-/** Whether it is dark around an element, and a way to turn it over. */
+/** Whether the theme around an element is dark, and a function that toggles it. */
 export function useTheme(element: HTMLElement | null): { isDark: boolean; turn(): void } {
   const root = element?.closest<HTMLElement>(".cutaway") ?? null;
   const system = matchMedia("(prefers-color-scheme: dark)");

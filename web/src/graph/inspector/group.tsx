@@ -1,6 +1,7 @@
 // Inspector of a module: its contents, its costs, and buttons to open and fold it.
 
 import { useCallback, useMemo } from "preact/hooks";
+import { range } from "../../lib/collections";
 import type { Measure } from "../../lib/wire";
 import { usePage } from "../context";
 import { around } from "../state";
@@ -16,13 +17,13 @@ export function GroupPanel({ group }: { group: number }) {
   const isOpen = state.open.has(group);
   const n = run >= 0 ? runs[run].groups.length : 1;
   const isOnce = run >= 0 && !state.apart.has(run);
-  const inside = useMemo(() => span(groups.first[group], groups.end[group]), [view, group]);
+  const inside = useMemo(() => range(groups.first[group], groups.end[group]), [view, group]);
   const rowsOf = useCallback(({ values }: Measure): CostRow[] => inside.map((node) => (
     { key: `n${node}`, name: view.nodes.label[node], about: view.nodes.site[node], value: values[node] ?? 0 }
   )), [inside]);
   const alike = useMemo(() => {
-    const own = drawn.stands.group(group);
-    return [...groups.parent.keys()].filter((other) => other > 0 && drawn.stands.group(other) === own);
+    const own = drawn.representatives.representative(group);
+    return [...groups.parent.keys()].filter((other) => other > 0 && drawn.representatives.representative(other) === own);
   }, [drawn, group]);
   const label = groups.label[group];
   const address = label.replace(/[ ].*$/, "");
@@ -56,8 +57,4 @@ export function GroupPanel({ group }: { group: number }) {
       <Costs title="Most expensive ops" n={5} rowsOf={rowsOf} />
     </article>
   );
-}
-
-function span(first: number, end: number): number[] {
-  return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 }

@@ -1,7 +1,7 @@
 // Inspector without a selection: the model, how to read the graph, and the most expensive boxes.
 
 import { useCallback } from "preact/hooks";
-import { together } from "../../layout/box-of-node";
+import { aggregate } from "../../layout/box-of-node";
 import type { Measure } from "../../lib/wire";
 import { KindLegend } from "../legend";
 import { usePage } from "../context";
@@ -37,7 +37,7 @@ export function Guide() {
 function CostlyBoxes() {
   const { drawn } = usePage();
   const rowsOf = useCallback((measure: Measure): CostRow[] => drawn.picture.boxes.map(({ key, lines, stands_for }, box) => (
-    { key, name: lines[0], about: lines.join(" · "), value: stands_for.length ? 0 : together(measure, drawn.shown.nodes[box]) ?? 0 }
+    { key, name: lines[0], about: lines.join(" · "), value: stands_for.length ? 0 : aggregate(measure, drawn.nodeBoxes.nodes[box]) ?? 0 }
   )), [drawn]);
   return <Costs title="Most expensive visible boxes" n={7} rowsOf={rowsOf} />;
 }

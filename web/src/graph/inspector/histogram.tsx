@@ -10,12 +10,12 @@ const [WIDTH, HEIGHT] = [400, 74];
 interface HistogramProps {
   readonly histogram: Counts;
   readonly title?: string;
-  /** Whether the counts are only shares of the whole. */
+  /** Whether the counts are shares, because only a sample was counted. */
   readonly areShares?: boolean;
   /** Logarithmic y axis; local state where the caller does not control it. */
   readonly isLog?: boolean;
   readonly onLog?: (isLog: boolean) => void;
-  /** Drawn below the bars, over the same axis: a place goes from 0 to 1. */
+  /** Drawn below the bars on the same axis, with positions from 0 to 1. */
   readonly below?: (place: (value: number) => number) => ComponentChildren;
 }
 
@@ -33,7 +33,7 @@ export function Histogram({ histogram: { low, high, counts }, title = "distribut
     return `${short(edge(bin))} to ${short(edge(bin + 1))}: ${areShares ? `${share} %` : `${counts[bin].toLocaleString("en")} (${share} %)`}`;
   };
   const all = counts.reduce((sum, count) => sum + count, 0);
-  // Of values that lie close together, more figures.
+  // Values close together need more digits.
   const end = short(low) === short(high) ? exact : short;
   return (
     <figure class="histogram">

@@ -1,15 +1,15 @@
 // Measures of the selection as cards, and buttons to highlight ancestors, descendants and paths.
 
-import { together } from "../../layout/box-of-node";
+import { aggregate } from "../../layout/box-of-node";
 import { quantity } from "../../lib/formatting";
 import { usePage } from "../context";
 import type { Highlight } from "../state";
 
-/** One card a measure: its number here, and the share of the whole where it adds up. A click colors by it. */
+/** One card per measure: its value, and its share of the total for sums. A click colors the graph by it. */
 export function Numbers({ nodes }: { nodes: readonly number[] }) {
   const { view, state, act } = usePage();
   const found = view.measures.flatMap((measure) => {
-    const value = together(measure, nodes);
+    const value = aggregate(measure, nodes);
     // The statistics of a single op are shown with its value.
     const isTold = nodes.length === 1 && measure.total === "max" && measure.name !== state.color && !measure.name.startsWith("grad");
     return value === null || isTold || (value === 0 && measure.total === "sum") ? [] : [{ measure, value }];
@@ -18,7 +18,7 @@ export function Numbers({ nodes }: { nodes: readonly number[] }) {
   return (
     <div class="stats costs">
       {found.map(({ measure, value }) => {
-        const whole = measure.total === "sum" ? together(measure, measure.values.keys()) : null;
+        const whole = measure.total === "sum" ? aggregate(measure, measure.values.keys()) : null;
         const share = whole ? value / whole : null;
         return (
           <button type="button" key={measure.name} class={`stat${state.color === measure.name ? " on" : ""}`}
@@ -41,7 +41,7 @@ function percent(share: number): string {
   return share > 0 && share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 }
 
-/** What the selection was made from, what was made from it, and the paths to another. */
+/** Buttons to highlight ancestors, descendants and paths of the selection. */
 export function Highlights() {
   const { state, act } = usePage();
   const one = (highlight: Highlight, text: string, title: string) => (

@@ -1,7 +1,7 @@
 // Inspector of an op: value, gradient, arguments, source.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Detail } from "../../lib/wire";
+import type { OpDetails } from "../../lib/wire";
 import { CONDITION, FAILED, OUTPUT } from "../../lib/wire";
 import { Link } from "../controls";
 import { usePage } from "../context";
@@ -13,13 +13,13 @@ import { SourceLines } from "./source";
 import { ValueView } from "./value";
 
 const KINDS = {
-  input: "input", buffer: "buffer", constant: "constant", parametric: "has parameters", made: "made inside",
+  input: "input", buffer: "buffer", constant: "constant", parametric: "has parameters", made: "created inside",
   plain: "", standin: "", failed: "", target: "target", loss: "loss",
 };
 
-const NOT_KEPT = "Details of this op are not in this file: only as many are stored as fit its size limit.";
+const NOT_KEPT = "Details of this op are not in this file: the file stores only as many as fit its size limit.";
 const NOT_READ = "Details of this op are not available: the trace is closed or its file was deleted.";
-/** From then on an answer takes long. */
+/** After this time, the panel says that details are still loading. */
 const LONG_MS = 4000;
 
 export function OpPanel({ node }: { node: number }) {
@@ -30,11 +30,11 @@ export function OpPanel({ node }: { node: number }) {
     ...(nodes.kind[node] === "failed" ? [] : nodes.lines[node]),
     KINDS[nodes.kind[node]],
     flags & OUTPUT ? "output" : "",
-    flags & CONDITION ? "decides a test" : "",
+    flags & CONDITION ? "condition" : "",
     nodes.pass_[node] > 1 ? `pass ${nodes.pass_[node]}` : "",
   ];
-  const box = drawn.shown.box[node];
-  const alike = box >= 0 && drawn.picture.boxes[box].node >= 0 ? drawn.shown.nodes[box] : [];
+  const box = drawn.nodeBoxes.box[node];
+  const alike = box >= 0 && drawn.picture.boxes[box].node >= 0 ? drawn.nodeBoxes.nodes[box] : [];
   return (
     <article class="panel" key={node}>
       <Path groups={around(view, `n${node}`)} />
@@ -57,7 +57,7 @@ export function OpPanel({ node }: { node: number }) {
 function OpDetails({ node }: { node: number }) {
   const { view, host } = usePage();
   const row = view.nodes.row[node];
-  const [detail, setDetail] = useState<Detail | null | "asked" | "delayed">("asked");
+  const [detail, setDetail] = useState<OpDetails | null | "asked" | "delayed">("asked");
   useEffect(() => {
     let isCurrent = true;
     setDetail("asked");
@@ -91,7 +91,7 @@ function Failure({ lines }: { lines: readonly string[] }) {
   );
 }
 
-function Details({ detail }: { detail: Detail }) {
+function Details({ detail }: { detail: OpDetails }) {
   const { view, go } = usePage();
   const toRow = (row: number | null): number => (row === null ? -1 : view.nodes.row.indexOf(row));
   return (
@@ -99,7 +99,7 @@ function Details({ detail }: { detail: Detail }) {
       {detail.value ? <ValueView title="Value" value={detail.value} /> : detail.missing && <p class="note">{detail.missing}</p>}
       {detail.grad && <ValueView title="Gradient" value={detail.grad} />}
       {detail.tests.length > 0 && (
-        <Card title="Decides"><ul class="plain-list">{detail.tests.map((test) => <li key={test}><code>{test}</code></li>)}</ul></Card>
+        <Card title="Conditions"><ul class="plain-list">{detail.tests.map((test) => <li key={test}><code>{test}</code></li>)}</ul></Card>
       )}
       {detail.arguments.length > 0 && (
         <Card title="Arguments" aside={detail.function}>
@@ -117,7 +117,7 @@ function Details({ detail }: { detail: Detail }) {
       {detail.facts.length > 0 && <Card title="Facts"><Facts facts={detail.facts} /></Card>}
       {detail.parameters.map(({ name, shape, value, grad }) => (
         <Card title={name} aside={shape} isClosed key={name}>
-          {value ? <ValueView value={value} /> : <p class="quiet">Its values are not available in this picture.</p>}
+          {value ? <ValueView value={value} /> : <p class="quiet">The values of this parameter are not available here.</p>}
           {grad && <ValueView title="Gradient" value={grad} />}
         </Card>
       ))}

@@ -6,7 +6,7 @@ import { crumb } from "../breadcrumbs";
 import { IconButton, Link } from "../controls";
 import { usePage } from "../context";
 
-/** A part of the panel under a name, which can be shut. */
+/** A collapsible section of the panel. */
 interface CardProps {
   readonly title: string;
   readonly aside?: ComponentChildren;
@@ -31,7 +31,7 @@ export function Facts({ facts }: { facts: readonly (readonly [string, string])[]
   );
 }
 
-/** A text that can be taken along. */
+/** A text with a copy button. */
 export function CopyableText({ text }: { text: string }) {
   const [isDone, setDone] = useState(false);
   const copy = async (): Promise<void> => {
@@ -40,7 +40,7 @@ export function CopyableText({ text }: { text: string }) {
       setDone(true);
       setTimeout(() => setDone(false), 1200);
     } catch {
-      // Without leave to use the clipboard the text can still be marked by hand.
+      // Without clipboard permission, the text can still be selected by hand.
     }
   };
   return (
@@ -51,7 +51,7 @@ export function CopyableText({ text }: { text: string }) {
   );
 }
 
-/** Modules around a node or group, each a way there. */
+/** The modules around a node or group, as links. */
 export function Path({ groups }: { groups: readonly number[] }) {
   const { view, go } = usePage();
   // The root has the name of the whole.

@@ -9,27 +9,27 @@ import { exact, short } from "../../lib/formatting";
 import type { Image } from "../../lib/wire";
 import { IconButton } from "../controls";
 
-/** A picture is at most so high before it scrolls, in CSS pixels. */
+/** Maximum height of an image before it scrolls, in CSS pixels. */
 const HIGHEST = 260;
-/** The same of one of many tiles. */
+/** The same for a single tile. */
 const HIGHEST_TILES = 340;
-/** A pixel is at most so large where nobody enlarged it; of one tile alone. */
+/** Maximum size of a pixel at zoom 1; for a single tile. */
 const [LARGEST, LARGEST_ALONE] = [16, 30];
-/** One of an image is not smaller than this, if there is room. */
+/** Minimum size of a pixel of an image, if there is room. */
 const LEAST = 3;
-/** The shade of what is not finite, behind those of numbers. */
+/** Gray level of non-finite values, after those of numbers. */
 const BROKEN = 255;
 
 interface PixelsProps {
   readonly image: Image;
   readonly isDark: boolean;
-  /** The elements themselves, where they are at hand. */
+  /** Reads exact elements, if they are loaded. */
   readonly read?: Reader | null;
   /** Further controls beside those that enlarge. */
   readonly children?: ComponentChildren;
-  /** What an element is about, for its place in the value. */
+  /** Label of an element, by its index. */
   readonly name?: (index: readonly number[]) => string;
-  /** What numbers are counted in, behind them. */
+  /** Unit after the numbers. */
   readonly unit?: string;
   /** One of several tiles was clicked: its number among those of the value. */
   readonly onTile?: (tile: number) => void;
@@ -43,7 +43,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   const [over, setOver] = useState<{ row: number; column: number } | null>(null);
   const data = useMemo(() => decodedPixels(image), [image]);
   const { hasFinite, hasBroken } = useMemo(() => kindsOf(image, data), [image, data]);
-  // Where each tile has a range of its own, no color stands for zero.
+  // If each tile has its own range, no color stands for zero.
   const [low, high] = image.ranges.length ? [0, 1] : [image.low, image.high];
   const { colors, isDiverging } = useMemo(() => palette(low, high, isDark), [low, high, isDark]);
   useLayoutEffect(() => {
@@ -59,7 +59,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
     const pixels = context.createImageData(image.columns, image.rows);
     const [shades, painted] = [new Uint32Array(colors.buffer), new Uint32Array(pixels.data.buffer)];
     for (let i = 0; i < data.length; i++) {
-      // Behind the last tile there is nothing.
+      // Pixels after the last tile are padding.
       if (data[i] !== BROKEN || placeOf(image, Math.floor(i / image.columns), i % image.columns)) painted[i] = shades[data[i]];
     }
     context.putImageData(pixels, 0, 0);
@@ -67,9 +67,9 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   // Pixels are square as far as that fits; a long vector or a tall matrix is stretched to be seen at all.
   const hasTiles = image.kind === "tiles";
   const highest = hasTiles ? HIGHEST_TILES : HIGHEST;
-  const wide = Math.min(width / image.columns, image.n_all > 1 && image.n_tiles === 1 ? LARGEST_ALONE : LARGEST);
+  const wide = Math.min(width / image.columns, image.n_tiles_total > 1 && image.n_tiles === 1 ? LARGEST_ALONE : LARGEST);
   const along = Math.max(Math.min(wide, highest / image.rows), image.kind === "line" ? 22 / image.rows : 0);
-  const isPicture = hasTiles || image.n_all > 0; // images keep their shape, one alone too
+  const isPicture = hasTiles || image.n_tiles_total > 0; // images keep their shape, one alone too
   const pixel = isPicture ? Math.min(wide, Math.max(along, LEAST)) : wide;
   const size = { width: `${pixel * image.columns * zoom}px`, height: `${Math.max((isPicture ? pixel : along) * image.rows, 8) * zoom}px` };
   const value = over ? valueAt(image, data, over.row, over.column) : null;
@@ -107,13 +107,13 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
             <span>{image.ranges.length ? `highest of each ${image.tile_word}` : short(isDiverging ? Math.max(-low, high) : high)}</span>
           </>
         )}
-        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colors.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "NaN or Inf, nothing else"}</span>}
+        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colors.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "only NaN or Inf"}</span>}
       </div>
     </figure>
   );
 }
 
-/** Which of n things of the same size lies at a share of them all. */
+/** Index of the item at a position from 0 to 1 among `n` of equal size. */
 function at(share: number, n: number): number {
   return Math.max(0, Math.min(n - 1, Math.floor(share * n)));
 }

@@ -7,13 +7,13 @@ import { Histogram } from "./histogram";
 import { Pixels } from "./pixels";
 import { Card } from "./parts";
 
-/** Statistics where any number above zero calls for a look. */
+/** Statistics for which any number above zero is alarming. */
 const ALARMING = /^(nan|inf)/i;
 
 export function ValueView({ value, title }: { value: ValuePicture; title?: string }) {
   const { isDark } = usePage();
   const about = `${value.shape.length ? value.shape.join("×") : "scalar"} ${value.dtype}`;
-  // One number says all about itself.
+  // A single number needs no statistics.
   const isOne = value.text !== "" && value.shape.every((size) => size === 1);
   const body = (
     <>

@@ -3,7 +3,7 @@
 import type { Numbers } from "./decimate";
 import { short } from "../formatting";
 
-/** From where to where finite numbers reach, and the smallest of them that is not zero, without its sign. */
+/** Range of the finite numbers, and the smallest nonzero magnitude. */
 export interface Extent {
   readonly low: number;
   readonly high: number;
@@ -14,9 +14,9 @@ export interface Axis {
   readonly low: number;
   readonly high: number;
   readonly ticks: readonly number[];
-  /** From a number to its place, in a unit of its own. */
+  /** Maps a number to a position, in the units of the axis. */
   forward(value: number): number;
-  /** From a place to its number. */
+  /** Maps a position to its number. */
   backward(place: number): number;
 }
 
@@ -37,7 +37,7 @@ export function extent(y: Numbers, places: Iterable<number>, known: Extent | nul
 /** Maximum number of powers of ten below the largest value on a log scale that reaches zero. */
 const DEEPEST = 12;
 
-/** The axis on which numbers of this extent are spread, with a little room, and about `n` ticks. */
+/** The axis for numbers of this extent, with some padding and about `n` ticks. */
 export function axisOf(extent: Extent | null, isLog: boolean, n = 4): Axis {
   const { low, high, tiny } = extent ?? { low: 0, high: 1, tiny: 1 };
   if (!isLog) return linear(low, high, n);
@@ -48,7 +48,7 @@ export function axisOf(extent: Extent | null, isLog: boolean, n = 4): Axis {
 
 function linear(low: number, high: number, n: number): Axis {
   const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
-  // What is never negative does not seem so.
+  // Padding must not make nonnegative data look as if it could be negative.
   const [from, to] = [low >= 0 && low - room < 0 ? 0 : low - room, high <= 0 && low < 0 && high + room > 0 ? 0 : high + room];
   const same = (value: number): number => value;
   return { low: from, high: to, ticks: rounds(from, to, n), forward: same, backward: same };
@@ -91,7 +91,7 @@ export function rounds(low: number, high: number, n: number): number[] {
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => tidy((first + i) * step, step));
 }
 
-/** About `n` powers of ten; within few of them also 2 and 5 of each, and within one whatever is round. */
+/** About `n` powers of ten; with few of them also 2 and 5 of each, and within one power any round number. */
 export function powers(low: number, high: number, n: number): number[] {
   const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
   if (last - first >= 2 || (last - first === 1 && n <= 3)) {
@@ -118,7 +118,7 @@ export function tickTexts(ticks: readonly number[]): string[] {
   return ticks.map((tick) => (isLong(tick) ? `${tick < 0 ? "−" : ""}1e${String(Math.round(Math.log10(Math.abs(tick)))).replace("-", "−")}` : short(tick)));
 }
 
-/** Without the dust of counting in steps. */
+/** Removes the rounding errors of repeated addition. */
 function tidy(value: number, step: number): number {
   return Number(value.toFixed(Math.max(0, Math.min(100, 2 - Math.floor(Math.log10(step)))))) || 0;
 }

@@ -8,13 +8,13 @@ import { smooth } from "./smooth";
 export interface Line {
   readonly key: string;
   readonly name: string;
-  /** As CSS knows it, variables included. */
+  /** A CSS color; may be a variable. */
   readonly color: string;
   /** Dash pattern; solid by default. */
   readonly dash?: readonly number[];
   readonly x: Numbers;
   readonly y: Numbers;
-  /** What it is the mean of reaches from one to the other. */
+  /** Ends of the band around a mean. */
   readonly band?: { readonly low: Numbers; readonly high: Numbers };
 }
 
@@ -30,7 +30,7 @@ export interface ChartOptions {
   readonly nTicks?: number;
 }
 
-/** A column of places on the y axis: null for a gap, undefined where another curve has a point and this one has not. */
+/** Positions on the y axis: null for a gap, undefined where only another curve has a point (the convention of uPlot). */
 export type Column = (number | null | undefined)[];
 
 export interface ChartData {
@@ -38,10 +38,10 @@ export interface ChartData {
   readonly high: number;
   readonly y: Axis;
   readonly xs: number[];
-  /** Of each line: as it was, and as it is drawn; the same where nothing is smoothed. */
+  /** Per line: the raw and the drawn values; equal without smoothing. */
   readonly raw: readonly Column[];
   readonly drawn: readonly Column[];
-  /** Of each line: from where to where its band reaches; null where it has none. */
+  /** Per line: the ends of its band; null for none. */
   readonly bands: readonly ({ readonly low: Column; readonly high: Column } | null)[];
   /** Where a line has values that are not finite, by x. */
   readonly broken: readonly number[];
@@ -75,13 +75,16 @@ export function xRange(lines: readonly Line[]): [number, number] {
 export function chartData(lines: readonly Line[], { zoom, width, isLog, smoothing, nTicks = 4 }: ChartOptions): ChartData {
   let [low, high] = zoom ?? xRange(lines);
   if (low === high) [low, high] = [low - 0.5, high + 0.5];
+  // One interval per pixel: more points would not be visible.
   const stretches = Math.max(50, Math.floor(width));
   const places = lines.map(({ x, y, band }) => {
     const kept = [y, ...(band ? [band.low, band.high] : [])].map((numbers) => decimate(x, numbers, low, high, stretches));
+    // A band needs its three columns at the same places.
     return kept.length === 1 ? kept[0] : [...new Set(kept.flat())].sort((a, b) => a - b);
   });
   let known: Extent | null = null;
   lines.forEach(({ x, y, band }, i) => {
+    // Neighbors beyond the edges are drawn, but must not stretch the y axis.
     const seen = places[i].filter((place) => x[place] >= low && x[place] <= high);
     for (const numbers of [y, ...(band ? [band.low, band.high] : [])]) known = extent(numbers, seen, known);
   });
@@ -102,7 +105,7 @@ export function chartData(lines: readonly Line[], { zoom, width, isLog, smoothin
   return { low, high, y: axis, xs, raw, drawn, bands, broken: [...new Set(broken)], isEmpty: known === null };
 }
 
-/** The places of a band from gap to gap; where another curve has a point and this one has not is no gap. */
+/** The stretches of a band between gaps; undefined entries are no gaps. */
 export function stretches(low: Column, high: Column): number[][] {
   const found: number[][] = [[]];
   low.forEach((value, place) => {
@@ -120,14 +123,14 @@ export function isolatedPoints(column: Column): number[] {
   return own.filter((_, i) => isPoint(i) && !isPoint(i - 1) && !isPoint(i + 1));
 }
 
-/** What a line says near an x. */
+/** The readout of a line near an x. */
 export interface Reading {
   readonly line: number;
   readonly x: number;
   readonly value: number;
-  /** As it is drawn, where that is not the same. */
+  /** The smoothed value, if different. */
   readonly smooth: number | null;
-  /** From where to where its band reaches, where it has one that is no line. */
+  /** The ends of its band, if it has one with a width. */
   readonly band: readonly [number, number] | null;
 }
 
@@ -141,7 +144,7 @@ export function nearestX(lines: readonly Line[], x: number): number | null {
   return best;
 }
 
-/** What each line that has been there says at an x: at the point nearest to it, no farther than `far`. */
+/** The readout of each visible line at an x: its nearest point within `far`. */
 export function readings(lines: readonly Line[], x: number, far: number, smoothing = 0): Reading[] {
   return lines.flatMap((line, number) => {
     const place = nearest(line.x, x);

@@ -1,17 +1,19 @@
 // Decimation of long curves: no more points than pixels, with the same appearance.
 
-/** Numbers in a row, of whichever precision they came. */
+import { range } from "../collections";
+
+/** Numbers in a row, of either precision. */
 export type Numbers = Float32Array | Float64Array | readonly number[];
 
 /**
- * Which points between `low` and `high` are to be drawn, in their order, so that each of `n` equal stretches of x keeps
- * its first, smallest, largest and last point, and one that is not finite if there is any. The neighbors on both sides
- * belong to it, so that lines go on beyond the edge. `x` ascends.
+ * Indices of the points between `low` and `high` to draw. Each of `n` equal intervals of x keeps its first, smallest,
+ * largest and last point (M4 aggregation, Jugel et al. 2014), and a non-finite one if there is any. One neighbor on each
+ * side is included, so that lines continue beyond the edge. `x` must ascend.
  */
 export function decimate(x: Numbers, y: Numbers, low: number, high: number, n: number): number[] {
   const first = Math.max(0, below(x, low) - 1);
   const end = Math.min(x.length, below(x, high, true) + 1);
-  if (end - first <= 4 * n) return span(first, end);
+  if (end - first <= 4 * n) return range(first, end);
   const width = (high - low) / n || 1;
   const kept: number[] = [];
   let start = first;
@@ -25,7 +27,7 @@ export function decimate(x: Numbers, y: Numbers, low: number, high: number, n: n
   return kept;
 }
 
-/** Add what one stretch is known by. */
+/** Add the points of one interval. */
 function keep(y: Numbers, start: number, stop: number, kept: number[]): void {
   let [least, most, broken] = [-1, -1, -1];
   for (let i = start; i < stop; i++) {
@@ -39,11 +41,7 @@ function keep(y: Numbers, start: number, stop: number, kept: number[]): void {
   for (const i of found) if (kept[kept.length - 1] !== i) kept.push(i);
 }
 
-function span(first: number, end: number): number[] {
-  return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
-}
-
-/** How many of the ascending numbers lie below a value, or also at it. */
+/** Number of ascending values below a value, or below and at it (binary search). */
 export function below(x: Numbers, value: number, orAt = false): number {
   let [low, high] = [0, x.length];
   while (low < high) {

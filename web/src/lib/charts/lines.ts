@@ -8,7 +8,7 @@ import type { RunView } from "../wire";
 export interface RecordedCurve {
   readonly steps: Float64Array;
   readonly values: Float32Array;
-  /** Since the session began, which may be a resumed one. */
+  /** Seconds since the session began; a resumed session starts at zero again. */
   readonly seconds: Float32Array | null;
   /** The smallest and the largest of all passes of a step. */
   readonly band?: { readonly low: Float32Array; readonly high: Float32Array };
@@ -32,7 +32,7 @@ export interface LineOptions {
   /** Whether each kind has a line of its own. */
   readonly isByKind: boolean;
   readonly xName: "step" | "seconds";
-  /** The kinds of all runs on the page: one of them is dashed alike in every run. */
+  /** The kinds of all runs on the page, so that a kind has the same dash pattern in every run. */
   readonly kinds?: readonly string[];
 }
 
@@ -116,7 +116,7 @@ export function xOf(lines: readonly StepLine[], step: number): number | null {
   return best?.x ?? null;
 }
 
-/** What a line says at a step, or at the last one before it; the first where there is none. */
+/** The value of a line at a step, or at the last one before it; else the first. */
 export function valueAtStep(line: StepLine, step: number): number | null {
   const place = nearest(line.steps, step);
   if (place < 0) return null;

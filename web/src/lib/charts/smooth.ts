@@ -3,8 +3,8 @@
 import type { Numbers } from "./decimate";
 
 /**
- * The moving average in which each older point counts `weight` times the one after it. The first points are not drawn
- * towards zero; what is not finite stays as it is and counts for nothing.
+ * Exponential moving average with bias correction, so that the first points are not pulled towards zero. Non-finite values
+ * stay as they are and are skipped.
  */
 export function smooth(y: Numbers, weight: number): Float64Array {
   const out = new Float64Array(y.length);

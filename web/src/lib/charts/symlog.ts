@@ -3,11 +3,11 @@
 export interface Axis {
   readonly low: number;
   readonly high: number;
-  /** Below it in size the axis is straight. */
+  /** Magnitude below which the axis is linear. */
   readonly knee: number;
 }
 
-/** The logarithm that passes through zero. */
+/** Symmetric logarithm: linear near zero, logarithmic beyond. */
 export function symlog(value: number, knee: number): number {
   return Math.sign(value) * Math.log1p(Math.abs(value) / knee);
 }
@@ -16,11 +16,11 @@ export function symlog(value: number, knee: number): number {
 export function kneeOf(values: Iterable<number>): number {
   const sizes = Float64Array.from(values, Math.abs).filter((size) => Number.isFinite(size) && size !== 0).sort();
   if (!sizes.length) return 1;
-  // A few sizes out of all proportion must not squeeze the others into one point.
+  // A few extreme magnitudes must not squeeze all others into one point.
   return Math.max(sizes[Math.floor(sizes.length * 0.05)], sizes[sizes.length - 1] * 1e-9);
 }
 
-/** The axis on which these values lie, zero among them; of one value it has some width as well. */
+/** The axis of these values, which always includes zero and has a nonzero width. */
 export function axisOf(values: Iterable<number>): Axis {
   const finite = [...values].filter(Number.isFinite);
   let [low, high] = [0, 0];
@@ -28,7 +28,7 @@ export function axisOf(values: Iterable<number>): Axis {
   return low === high ? { low: -1, high: 1, knee: 1 } : { low, high, knee: kneeOf(finite) };
 }
 
-/** Where a value lies on an axis, from 0 to 1; what lies beyond is at its end. */
+/** Position of a value on an axis, clamped to 0 … 1. */
 export function along({ low, high, knee }: Axis, value: number): number {
   const [from, to] = [symlog(low, knee), symlog(high, knee)];
   return Math.max(0, Math.min(1, (symlog(value, knee) - from) / (to - from)));

@@ -10,11 +10,11 @@ import { cellAfterKey } from "../grid-keys";
 /** More bars than these are scrolled. */
 const MOST = 60;
 
-export function BarsPlate({ plate }: { plate: Bars }) {
-  const { names, values, low, high, is_signed: isSigned } = plate;
+export function BarsBlock({ block }: { block: Bars }) {
+  const { names, values, low, high, is_signed: isSigned } = block;
   const [at, setAt] = useState(-1);
   const frame = useRef<HTMLDivElement>(null);
-  useEdges(frame, ".plate-bars");
+  useEdges(frame, ".block-bars");
   if (!names.length) return <p class="quiet">No values.</p>;
   const most = largest([...values, ...low, ...high]) || 1;
   const place = (value: number): number => (isSigned ? 50 + (50 * value) / most : (100 * Math.max(0, value)) / most);
@@ -30,15 +30,15 @@ export function BarsPlate({ plate }: { plate: Bars }) {
   const number = Math.max(...values.map((value) => shortNumber(value).length));
   return (
     <>
-      <div class="plate-frame" ref={frame}>
-        <div class={`plate-bars${isSigned ? " signed" : ""}${names.length > MOST ? " long" : ""}`} role="list" aria-label={plate.title || "Bars"} tabIndex={0} onKeyDown={key} onBlur={() => setAt(-1)}
+      <div class="block-frame" ref={frame}>
+        <div class={`block-bars${isSigned ? " signed" : ""}${names.length > MOST ? " long" : ""}`} role="list" aria-label={block.title || "Bars"} tabIndex={0} onKeyDown={key} onBlur={() => setAt(-1)}
           style={{ "--name": `${widest + 1}ch`, "--number": `${number + 1}ch` }} onPointerLeave={() => setAt(-1)}>
           {names.map((name, i) => {
             const value = values[i];
             const [from, to] = value === null ? [0, 0] : isSigned ? [Math.min(50, place(value)), Math.max(50, place(value))] : [0, place(value)];
             const [under, over] = [low[i] ?? null, high[i] ?? null];
             return (
-              <div key={i} role="listitem" class={`bar-row${i === at ? " at" : ""}`} aria-label={`${name}: ${exactly(plate, i)}`} title={`${name}: ${exactly(plate, i)}`} onPointerEnter={() => setAt(i)}>
+              <div key={i} role="listitem" class={`bar-row${i === at ? " at" : ""}`} aria-label={`${name}: ${exactly(block, i)}`} title={`${name}: ${exactly(block, i)}`} onPointerEnter={() => setAt(i)}>
                 <span class="bar-name">{name}</span>
                 <span class="bar-room">
                   {value !== null && <i class={sideOf(value, isSigned)} style={{ left: `${from}%`, width: `${to - from}%` }} />}
@@ -50,7 +50,7 @@ export function BarsPlate({ plate }: { plate: Bars }) {
           })}
         </div>
       </div>
-      <div class="plate-readout" aria-live="polite">{at >= 0 && at < names.length ? <><b>{names[at]}</b> {exactly(plate, at)}</> : " "}</div>
+      <div class="block-readout" aria-live="polite">{at >= 0 && at < names.length ? <><b>{names[at]}</b> {exactly(block, at)}</> : " "}</div>
     </>
   );
 }

@@ -20,9 +20,9 @@ interface Props {
   readonly yName: string;
   readonly x: Scale;
   readonly y: Scale;
-  /** Of how many places the cursor goes through. */
+  /** Number of cursor positions. */
   readonly n: number;
-  /** The place for a number on x. */
+  /** The cursor position nearest to an x. */
   placeAt(x: number): number;
   /** X of the cursor for an index. */
   xOf(place: number): number;
@@ -64,7 +64,7 @@ export function Chart({ label, xName, yName, x, y, n, placeAt, xOf, draw, read }
   };
   const cursor = place >= 0 && place < n ? left + frame.x(xOf(place)) : null;
   return (
-    <div class="plate-chart" ref={host} role="group" aria-label={label} tabIndex={0} onKeyDown={key} onPointerMove={move}
+    <div class="block-chart" ref={host} role="group" aria-label={label} tabIndex={0} onKeyDown={key} onPointerMove={move}
       onPointerLeave={() => setPlace(-1)} onBlur={() => setPlace(-1)}>
       {whole > 0 && (
         <svg width={whole} height={HEIGHT} aria-hidden="true">
@@ -82,7 +82,7 @@ export function Chart({ label, xName, yName, x, y, n, placeAt, xOf, draw, read }
           </g>
         </svg>
       )}
-      <div class={`plate-tip${cursor === null ? " gone" : ""}`} aria-live="polite"
+      <div class={`block-tip${cursor === null ? " hidden" : ""}`} aria-live="polite"
         style={cursor === null ? {} : cursor > whole / 2 ? { right: `${whole - cursor + 10}px`, top: "6px" } : { left: `${cursor + 10}px`, top: "6px" }}>
         {cursor !== null && read(place)}
       </div>

@@ -16,11 +16,11 @@ const MOST_ROWS = 60;
 /** With more columns cells are narrower. */
 const MANY_COLUMNS = 24;
 
-export function HeatmapPlate({ plate, isDark }: { plate: Heatmap; isDark: boolean }) {
+export function HeatmapBlock({ block, isDark }: { block: Heatmap; isDark: boolean }) {
   const frame = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState<Place | null>(null);
   const [tip, setTip] = useState<TipPlace | null>(null);
-  const { row_names: rows, column_names: columns, is_diverging: isSigned, is_share: isShare } = plate;
+  const { row_names: rows, column_names: columns, is_diverging: isSigned, is_share: isShare } = block;
   const isLarge = rows.length * columns.length > MOST_CELLS;
   useEdges(frame, ".heatmap");
   const look = (place: Place | null): void => {
@@ -39,35 +39,35 @@ export function HeatmapPlate({ plate, isDark }: { plate: Heatmap; isDark: boolea
   const Cells = isLarge ? Pixels : Grid;
   return (
     <>
-      <div class="plate-frame" ref={frame}>
-        <div class={`heatmap${!isLarge && rows.length > MOST_ROWS ? " long" : ""}`} role="group" aria-label={about(plate)} tabIndex={0} onKeyDown={key} onPointerLeave={() => look(null)} onBlur={() => look(null)}
+      <div class="block-frame" ref={frame}>
+        <div class={`heatmap${!isLarge && rows.length > MOST_ROWS ? " long" : ""}`} role="group" aria-label={about(block)} tabIndex={0} onKeyDown={key} onPointerLeave={() => look(null)} onBlur={() => look(null)}
           onScroll={() => look(at)}>
-          <Cells plate={plate} isDark={isDark} at={at} onAt={look} />
+          <Cells block={block} isDark={isDark} at={at} onAt={look} />
         </div>
         <Tip at={tip}>
           {at && (
             <>
               <div class="tip-head"><b>{rows[at[0]]}</b> × <b>{columns[at[1]]}</b></div>
-              <div class="tip-line on"><b>{exactNumber(plate.values[at[0]][at[1]], isShare)}</b></div>
-              {plate.notes.length > 0 && <span class="heatmap-note">{plate.notes[at[0]][at[1]]}</span>}
+              <div class="tip-line on"><b>{exactNumber(block.values[at[0]][at[1]], isShare)}</b></div>
+              {block.notes.length > 0 && <span class="heatmap-note">{block.notes[at[0]][at[1]]}</span>}
             </>
           )}
         </Tip>
       </div>
-      <div class="plate-readout"><span class="plate-ramp">{scaleEndNumber(plate.low ?? 0, isShare)}<i style={{ background: gradient(rampOf(isSigned, isDark)) }} />{scaleEndNumber(plate.high ?? 0, isShare)}</span></div>
+      <div class="block-readout"><span class="block-ramp">{scaleEndNumber(block.low ?? 0, isShare)}<i style={{ background: gradient(rampOf(isSigned, isDark)) }} />{scaleEndNumber(block.high ?? 0, isShare)}</span></div>
     </>
   );
 }
 
 interface CellsProps {
-  readonly plate: Heatmap;
+  readonly block: Heatmap;
   readonly isDark: boolean;
   readonly at: Place | null;
   onAt(place: Place | null): void;
 }
 
-function Grid({ plate, isDark, at, onAt }: CellsProps) {
-  const { row_names: rows, column_names: columns, values, texts, shows_numbers: hasNumbers, is_share: isShare } = plate;
+function Grid({ block, isDark, at, onAt }: CellsProps) {
+  const { row_names: rows, column_names: columns, values, texts, shows_numbers: hasNumbers, is_share: isShare } = block;
   const hasTexts = texts.length > 0;
   const isSteep = Math.max(...columns.map((name) => name.length)) > (hasTexts ? 11 : hasNumbers ? 7 : 3);
   const over = (event: PointerEvent): void => {
@@ -83,7 +83,7 @@ function Grid({ plate, isDark, at, onAt }: CellsProps) {
             <th scope="row" class={at?.[0] === row ? "at" : ""} title={name}>{name}</th>
             {values[row].map((value, column) => (
               <td key={column} data-row={row} data-column={column} class={at?.[0] === row && at[1] === column ? "at" : ""}
-                style={cellStyle(value, plate, isDark) ?? undefined}>
+                style={cellStyle(value, block, isDark) ?? undefined}>
                 {hasTexts ? <><span>{texts[row][column]}</span>{hasNumbers && <small>{shortNumber(value, isShare)}</small>}</> : hasNumbers ? shortNumber(value, isShare) : ""}
               </td>
             ))}
@@ -94,18 +94,18 @@ function Grid({ plate, isDark, at, onAt }: CellsProps) {
   );
 }
 
-function Pixels({ plate, isDark, at, onAt }: CellsProps) {
+function Pixels({ block, isDark, at, onAt }: CellsProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [rows, columns] = [plate.row_names.length, plate.column_names.length];
+  const [rows, columns] = [block.row_names.length, block.column_names.length];
   useLayoutEffect(() => {
     const context = canvas.current!.getContext("2d")!;
     const image = context.createImageData(columns, rows);
-    plate.values.forEach((line, row) => line.forEach((value, column) => {
-      const color = cellColor(value, plate, isDark);
+    block.values.forEach((line, row) => line.forEach((value, column) => {
+      const color = cellColor(value, block, isDark);
       image.data.set(color ? [...color, 255] : [0, 0, 0, 0], 4 * (row * columns + column));
     }));
     context.putImageData(image, 0, 0);
-  }, [plate, isDark]);
+  }, [block, isDark]);
   const over = (event: PointerEvent): void => {
     const { left, top, width, height } = canvas.current!.getBoundingClientRect();
     const [x, y] = [(event.clientX - left) / width, (event.clientY - top) / height];

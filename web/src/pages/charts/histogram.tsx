@@ -3,30 +3,31 @@
 import { useState } from "preact/hooks";
 import { counted } from "../../lib/formatting";
 import { Chart, type Frame } from "./chart";
-import { Key, Swatch, toggled } from "../legend";
+import { toggled } from "../../lib/collections";
+import { Key, Swatch } from "../legend";
 import { shortNumber, exactNumber, type Maybe } from "../numbers";
 import { paddedScale, scaleOf } from "./scale";
 import { seriesColor } from "../colors";
 import type { Histogram } from "../wire";
 
-export function HistogramPlate({ plate }: { plate: Histogram }) {
+export function HistogramBlock({ block }: { block: Histogram }) {
   const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set());
-  // Kinds are seldom equally many: their shares can be compared, their counts cannot.
-  const [isShare, setShare] = useState(plate.series.length > 1);
-  const edges = plate.edges.filter((edge): edge is number => edge !== null);
+  // Series rarely have equal totals: shares are comparable, counts are not.
+  const [isShare, setShare] = useState(block.series.length > 1);
+  const edges = block.edges.filter((edge): edge is number => edge !== null);
   const n = edges.length - 1;
-  if (n < 1 || !plate.series.length) return <p class="quiet">No bins.</p>;
-  const totals = plate.series.map(({ counts }) => counts.reduce<number>((sum, count) => sum + (count ?? 0), 0));
-  const shown = plate.series.map((series, place) => ({ ...series, place })).filter(({ place }) => !hidden.has(place));
+  if (n < 1 || !block.series.length) return <p class="quiet">No bins.</p>;
+  const totals = block.series.map(({ counts }) => counts.reduce<number>((sum, count) => sum + (count ?? 0), 0));
+  const shown = block.series.map((series, place) => ({ ...series, place })).filter(({ place }) => !hidden.has(place));
   const height = (count: Maybe, place: number): number => (isShare ? (count ?? 0) / (totals[place] || 1) : count ?? 0);
   const x = scaleOf(edges[0], edges[n], false, 6);
   const y = paddedScale([0, ...shown.flatMap(({ counts, place }) => counts.map((count) => height(count, place)))], 4);
   return (
     <>
-      {plate.series.length > 1 && (
-        <button type="button" class="toggle plate-toggle" aria-pressed={isShare} title="Normalize each series to its own number of values" onClick={() => setShare(!isShare)}>normalize</button>
+      {block.series.length > 1 && (
+        <button type="button" class="toggle block-toggle" aria-pressed={isShare} title="Normalize each series to its own number of values" onClick={() => setShare(!isShare)}>normalize</button>
       )}
-      <Chart label={about(plate, totals)} xName={isShare ? "value (height: share of values)" : "value (height: number of values)"} yName="" x={x} y={y} n={n}
+      <Chart label={about(block, totals)} xName={isShare ? "value (height: share of values)" : "value (height: number of values)"} yName="" x={x} y={y} n={n}
         placeAt={(value) => Math.max(0, Math.min(n - 1, edges.findIndex((edge) => edge > value) - 1 + (value >= edges[n] ? n + 1 : 0)))}
         xOf={(bin) => (edges[bin] + edges[bin + 1]) / 2}
         draw={(frame, at) => (
@@ -46,12 +47,12 @@ export function HistogramPlate({ plate }: { plate: Histogram }) {
             ))}
           </>
         )} />
-      <Key names={plate.series.map(({ name }) => name)} hidden={hidden} onToggle={(place) => setHidden(toggled(hidden, place))} />
+      <Key names={block.series.map(({ name }) => name)} hidden={hidden} onToggle={(place) => setHidden(toggled(hidden, place))} />
     </>
   );
 }
 
-/** Steps from the ground and back to it. */
+/** The outline as steps that start and end at zero. */
 export function outline(edges: readonly number[], heights: readonly number[], frame: Frame): string {
   const point = (x: number, y: number): string => `${frame.x(x).toFixed(1)} ${frame.y(y).toFixed(1)}`;
   const steps = heights.flatMap((height, bin) => [point(edges[bin], height), point(edges[bin + 1], height)]);

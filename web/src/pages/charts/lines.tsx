@@ -2,7 +2,8 @@
 
 import { useState } from "preact/hooks";
 import { Chart, type Frame } from "./chart";
-import { Key, Swatch, toggled } from "../legend";
+import { toggled } from "../../lib/collections";
+import { Key, Swatch } from "../legend";
 import { exactNumber, type Maybe } from "../numbers";
 import { nearest, paddedScale, scaleOf } from "./scale";
 import { seriesColor } from "../colors";
@@ -11,30 +12,30 @@ import type { Line, Lines } from "../wire";
 /** Up to this many points, a line also shows its points. */
 const FEW = 40;
 
-export function LinesPlate({ plate }: { plate: Lines }) {
+export function LinesBlock({ block }: { block: Lines }) {
   const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set());
-  const xs = plate.x.filter((x): x is number => x !== null);
-  const shown = plate.lines.map((line, place) => ({ line, place })).filter(({ place }) => !hidden.has(place));
-  if (!xs.length || !plate.lines.length) return <p class="quiet">No points.</p>;
-  const scale = scaleOf(xs[0], xs[xs.length - 1], plate.is_log_x, 6);
-  // Between the second and the third site there is none.
+  const xs = block.x.filter((x): x is number => x !== null);
+  const shown = block.lines.map((line, place) => ({ line, place })).filter(({ place }) => !hidden.has(place));
+  if (!xs.length || !block.lines.length) return <p class="quiet">No points.</p>;
+  const scale = scaleOf(xs[0], xs[xs.length - 1], block.is_log_x, 6);
+  // Positions with names, such as sites, have no values between them.
   const x = xs.every(Number.isInteger) ? { ...scale, ticks: scale.ticks.filter(Number.isInteger) } : scale;
   const y = paddedScale(shown.flatMap(({ line }) => [...line.y, ...line.low, ...line.high]), 5);
   return (
     <>
-      <Chart label={about(plate)} xName={plate.x_name} yName={plate.y_name} x={x} y={y} n={xs.length}
-        placeAt={(value) => nearest(plate.x, value, x)} xOf={(place) => xs[place]}
+      <Chart label={about(block)} xName={block.x_name} yName={block.y_name} x={x} y={y} n={xs.length}
+        placeAt={(value) => nearest(block.x, value, x)} xOf={(place) => xs[place]}
         draw={(frame, at) => shown.map(({ line, place }) => <Drawn key={place} line={line} xs={xs} color={seriesColor(place)} frame={frame} at={at} />)}
         read={(at) => (
           <>
-            <div class="tip-head">{plate.x_name} {exactNumber(xs[at])}{plate.x_names.length > 0 && <> <q>{plate.x_names[at]}</q></>}</div>
+            <div class="tip-head">{block.x_name} {exactNumber(xs[at])}{block.x_names.length > 0 && <> <q>{block.x_names[at]}</q></>}</div>
             {shown.map(({ line, place }) => (
               <div class="tip-line" key={place}><Swatch place={place} isDashed={line.is_dashed} /><span>{line.name}</span>
                 <b>{exactNumber(line.y[at])}</b>{line.low.length > 0 && line.high.length > 0 && <small>{exactNumber(line.low[at])} to {exactNumber(line.high[at])}</small>}</div>
             ))}
           </>
         )} />
-      <Key names={plate.lines.map(({ name }) => name)} dashes={plate.lines.map(({ is_dashed }) => is_dashed)} hidden={hidden}
+      <Key names={block.lines.map(({ name }) => name)} dashes={block.lines.map(({ is_dashed }) => is_dashed)} hidden={hidden}
         onToggle={(place) => setHidden(toggled(hidden, place))} />
     </>
   );

@@ -27,7 +27,7 @@ function widen(value: number): [number, number] {
   return [value - room, value + room];
 }
 
-/** A scale that has a little room at its ends, and reaches zero where numbers of one sign are near it. */
+/** A scale with padding; it includes zero if all numbers have one sign and are near zero. */
 export function paddedScale(values: Iterable<number | null>, n: number): Scale {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) if (value !== null) [low, high] = [Math.min(low, value), Math.max(high, value)];

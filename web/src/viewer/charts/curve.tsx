@@ -19,9 +19,9 @@ export interface CurveProps {
   readonly xName?: "step" | "seconds";
   /** X of the vertical line: the selected step. */
   readonly mark?: number | null;
-  /** What of x is shown where nothing is zoomed into; else all of the lines. */
+  /** Range of x without zoom; default: that of all lines. */
   readonly span?: readonly [number, number];
-  /** An x that is pointed at elsewhere: the cursor goes there, too. */
+  /** The x hovered in another chart: the cursor follows it. */
   readonly pointed?: number | null;
   /** The cursor is at an x; null when it has left. */
   readonly onPoint?: (x: number | null) => void;
@@ -31,7 +31,7 @@ export interface CurveProps {
   readonly hint?: string;
   /** Shown when no value is finite. */
   readonly broken?: string;
-  /** Without axes: a strip. */
+  /** Without axes, for the timeline. */
   readonly isBare?: boolean;
   readonly isDark: boolean;
 }
@@ -73,7 +73,7 @@ export function Curve(props: CurveProps) {
   }, []);
 
   const isSparse = smoothing > 0 || sheet.xs.length < width;
-  // Another number of lines is another plot; all else is the same one with other numbers.
+  // A different number of lines needs a new plot; otherwise only the data changes.
   const made = `${lines.map(({ key, dash }) => `${key} ${dash ?? ""}`).join("\n")} ${smoothing > 0} ${isSparse} ${isBare}`;
   useLayoutEffect(() => {
     if (!host.current || !width || isEmpty) return undefined;
@@ -104,7 +104,7 @@ export function Curve(props: CurveProps) {
     plot.current?.point(pointed);
     isElsewhere.current = false;
   }, [pointed]);
-  // Steps and seconds have nothing in common.
+  // A zoom range in steps is meaningless in seconds.
   useEffect(() => setZoom(null), [xName]);
 
   function shown(): PlotInput {
@@ -164,7 +164,7 @@ function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }
   );
 }
 
-/** How a line looks, as long as a dash. */
+/** A sample of the line style. */
 export function Swatch({ line }: { line: Pick<Line, "color" | "dash"> }) {
   return (
     <svg class="swatch" viewBox="0 0 18 8" aria-hidden="true">
@@ -173,7 +173,7 @@ export function Swatch({ line }: { line: Pick<Line, "color" | "dash"> }) {
   );
 }
 
-/** Which line is which. */
+/** The legend. */
 export function CurveLegend({ lines }: { lines: readonly Line[] }) {
   if (lines.length < 2) return null;
   return (

@@ -6,7 +6,7 @@ import { isolatedPoints, stretches, type ChartData } from "../../lib/charts/char
 import { duration, short } from "../../lib/formatting";
 
 export interface ChartStyle {
-  /** By line, as a canvas takes it. */
+  /** Colors by line, resolved for the canvas. */
   readonly colors: readonly string[];
   readonly dashes: readonly (readonly number[] | undefined)[];
   readonly text: string;
@@ -22,7 +22,7 @@ export interface PlotInput {
   /** Whether there are few enough points to distinguish dashes from gaps. */
   readonly isSparse: boolean;
   readonly xName: "step" | "seconds";
-  /** No axes: a strip. */
+  /** Without axes, for the timeline. */
   readonly isBare: boolean;
 }
 
@@ -38,7 +38,7 @@ export interface PlotEvents {
 const CLICK = 4;
 /** Up to this many points, a line also shows its points. */
 const FEW = 24;
-/** How much of its line's color a band has. */
+/** Opacity of a band. */
 const BAND = 0.2;
 
 export class Plot {
@@ -55,7 +55,7 @@ export class Plot {
     this.listen(events);
   }
 
-  /** Draw other numbers; as many lines as before. */
+  /** Replace the data; the number of lines must not change. */
   set(shown: PlotInput): void {
     this.shown = shown;
     this.plot.setData(this.data());
@@ -73,7 +73,7 @@ export class Plot {
     this.place();
   }
 
-  /** Put the cursor at an x, as the keys do; null takes it away. */
+  /** Move the cursor to an x; null hides it. */
   point(x: number | null): void {
     this.plot.setCursor(x === null ? { left: -10, top: -10 } : { left: this.plot.valToPos(x, "x"), top: this.plot.over.clientHeight / 2 });
   }
@@ -87,7 +87,7 @@ export class Plot {
     const { low, high } = this.shown.data;
     const isIn = this.marked !== null && this.marked >= low && this.marked <= high;
     this.mark.hidden = !isIn;
-    // In percent: uPlot moves its axes a moment later.
+    // In percent, because uPlot updates its layout a moment later.
     if (isIn) this.mark.style.left = `${(100 * (this.marked! - low)) / (high - low)}%`;
   }
 
@@ -110,7 +110,7 @@ export class Plot {
       axes: isBare ? [{ show: false }, { show: false }] : [this.xAxis(), this.yAxis()],
       cursor: {
         y: false,
-        // What is a click is decided below: uPlot takes it for a drag where the hand trembles or an edge is near.
+        // Clicks are detected below: uPlot treats a slightly moving press, or one near an edge, as a drag.
         drag: { x: true, y: false, dist: CLICK + 1, setScale: false, click: () => undefined },
         points: { size: 7, width: 1.5, stroke: (_, i) => this.color(i), fill: (_, i) => (isSmooth && i <= n ? "transparent" : this.color(i)) },
         dataIdx: (plot, i, closest) => near(plot.data[i], closest),
@@ -136,7 +136,7 @@ export class Plot {
 
   private series(i: number, isFaint: boolean): uPlot.Series {
     const dash = this.shown.style.dashes[(i - 1) % this.shown.style.colors.length];
-    // Dashes of a dense line are seen by nobody, and take longest to draw.
+    // Dashes of a dense line are invisible, and the slowest thing to draw.
     const isDashed = dash !== undefined && !isFaint && this.shown.isSparse;
     return {
       stroke: () => this.color(i), width: isFaint ? 1 : 1.75, alpha: isFaint ? 0.28 : dash && !isDashed ? 0.55 : 1,
@@ -173,13 +173,13 @@ export class Plot {
     };
   }
 
-  /** Where nothing is finite there is nothing to measure. */
+  /** uPlot needs a range even if no value is finite. */
   private ticks(): readonly number[] {
     const { data: sheet } = this.shown;
     return sheet.isEmpty ? [] : sheet.y.ticks;
   }
 
-  /** Below the lines, so that each stays to be seen on the band of another. */
+  /** Bands are drawn below all lines, so that no band hides a line. */
   private drawBands({ ctx, bbox, valToPos }: uPlot): void {
     const { data: sheet, style: looks } = this.shown;
     if (!sheet.bands.some((band) => band !== null)) return;
@@ -197,7 +197,7 @@ export class Plot {
         ctx.beginPath();
         stretch.forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.high[i]!)));
         [...stretch].reverse().forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.low[i]!)));
-        // A point without neighbors has no breadth to be filled.
+        // A single point has no width to fill, so it is stroked as a line.
         if (stretch.length > 1) ctx.fill();
         else ctx.stroke();
       }
@@ -227,7 +227,7 @@ export class Plot {
       if (!(Math.abs(event.clientX - this.pressed) <= CLICK)) return;
       const x = this.plot.posToVal(event.clientX - over.getBoundingClientRect().left, "x");
       clearTimeout(this.later);
-      // The first half of a double click that resets the zoom goes nowhere.
+      // Wait: a click may be the first half of a double-click, which resets the zoom.
       if (this.isZoomed()) this.later = setTimeout(() => events.pick(x), 240);
       else if (event.detail < 2) events.pick(x);
     });
@@ -255,7 +255,7 @@ function isFew(column: ArrayLike<number | null | undefined>): boolean {
   return n <= FEW;
 }
 
-/** The place of the point of a column that is nearest to another place. */
+/** Index of the defined point nearest to an index. */
 function near(column: ArrayLike<number | null | undefined>, place: number): number | null {
   for (let far = 0; far < column.length; far++) {
     for (const i of [place - far, place + far]) if (i >= 0 && i < column.length && column[i] != null) return i;

@@ -1,6 +1,6 @@
 // The value range of a tensor on a shared axis.
 
-import type { Range } from "../../lib/overview";
+import type { Range } from "./quantile-range";
 import { along, ticks, type Axis } from "../../lib/charts/symlog";
 import { short } from "../../lib/formatting";
 
@@ -25,7 +25,7 @@ export function RangeBar({ axis, range }: { axis: Axis; range: Range }) {
   );
 }
 
-/** The numbers of the axis, over the ranges. */
+/** Tick labels of the shared axis. */
 export function AxisTitle({ axis, gap }: { axis: Axis; gap: number }) {
   return (
     <span class="range-axis">

@@ -7,9 +7,9 @@ import { useHoveredStep, type HoverSync } from "../hover-sync";
 import { perform, type CommandContext } from "../commands";
 import type { Command } from "../keys";
 
-/** Room beside the line, so that the thumb is whole at both ends. */
+/** Padding at both ends, so that the thumb is fully visible there. */
 const EDGE = 10;
-/** A mark so near to the pointer is meant. */
+/** Distance in pixels within which a mark is hovered. */
 const NEAR = 7;
 
 const ROWS: Readonly<Record<string, Command>> = {
@@ -121,7 +121,7 @@ interface FieldProps {
   onLeave(): void;
 }
 
-/** A number is typed, and the recorded step that is nearest to it comes. */
+/** Input for a step number; it selects the nearest recorded step. */
 function StepField({ typed, side, onType, onStep, onClose, onLeave }: FieldProps) {
   const field = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => {
@@ -142,13 +142,13 @@ function StepField({ typed, side, onType, onStep, onClose, onLeave }: FieldProps
   );
 }
 
-/** A tenth of the recorded steps on, or at least one. */
+/** Page Up and Page Down: a tenth of the recorded steps, at least one. */
 function stepsForPage(run: RunView, { place, kind }: Choice, by: number): number {
   const n = optionsOf(run).places.get(kind ?? "")?.length ?? 1;
   return run.steps[stepBy(run, place, Math.sign(by) * Math.max(1, Math.round(Math.abs(by) * n)), kind)];
 }
 
-/** What lies under the pointer: a step, and what was noted there. */
+/** The hovered step and its notes. */
 function StepTooltip({ run, choice, scale, x }: { run: RunView; choice: Choice; scale: Scale; x: number }) {
   const note = noteAt(run, scale, x);
   const step = note?.step ?? stepAt(run, choice, scale.step(x));
@@ -229,7 +229,7 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
   const middle = Math.round(height / 2) + 2;
   pen.fillStyle = color("--line");
   pen.fillRect(EDGE, middle - 0.5, width - 2 * EDGE, 1);
-  // Where this run has steps; others on the page may be longer.
+  // The extent of this run; other runs on the page may be longer.
   const [from, to] = [scale.x(run.steps[0] ?? scale.low), scale.x(run.steps.at(-1) ?? scale.low)];
   pen.fillRect(from, middle - 1.5, to - from, 3);
   const chosen = kind === null ? -1 : run.kinds.indexOf(kind);
@@ -242,7 +242,7 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
     columns.set(x, column);
   });
   pen.fillStyle = color("--soft");
-  // Ticks side by side are a band, which needs less ink.
+  // Adjacent ticks form a solid band, which would look too heavy at full opacity.
   const ink = columns.size > width / 3 ? 0.5 : 1;
   for (const [x, { own, other }] of columns) {
     pen.globalAlpha = ink * (own ? Math.min(0.85, 0.5 + 0.1 * own) : Math.min(0.3, 0.14 + 0.05 * other));

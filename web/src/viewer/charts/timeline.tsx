@@ -61,7 +61,7 @@ export function Timeline({ runs, run, state, choice, act, client, isDark, span, 
   );
 }
 
-/** Says from where on a curve is no number, and leads there. */
+/** Button to the first step at which the value is not finite. */
 function Broken({ of, curve, onGo }: { of: string; curve: CurveData | undefined; onGo(step: number): void }) {
   const place = useMemo(() => curve?.values.findIndex((value) => !Number.isFinite(value)) ?? -1, [curve]);
   if (!curve || place < 0) return null;
@@ -74,7 +74,7 @@ function Broken({ of, curve, onGo }: { of: string; curve: CurveData | undefined;
   );
 }
 
-/** What training is about: the loss. */
+/** The default value of the timeline: the loss. */
 export function defaultScalar(names: readonly string[]): string | undefined {
   return names.find((name) => name === "loss") ?? names.find((name) => /(^|[^a-z])loss$/i.test(name)) ?? names.find((name) => /loss/i.test(name)) ?? names[0];
 }
@@ -83,7 +83,7 @@ function last(name: string): string {
   return name.split("/").at(-1) ?? name;
 }
 
-/** The number at a step, or the last one before it; of a run that ended before, with the step it is of. */
+/** The value at a step, or the last one before it, with its step if the run ended earlier. */
 function valueAt(curve: CurveData | undefined, step: number): string {
   if (!curve?.steps.length) return "";
   const places = curve.steps as unknown as readonly number[];

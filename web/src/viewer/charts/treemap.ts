@@ -28,7 +28,7 @@ export function squarify(sizes: readonly number[], area: Area): Area[] {
   return out;
 }
 
-/** How far the most stretched one of a row is from a square. */
+/** The worst aspect ratio of a row (Bruls, Huizing and van Wijk 2000). */
 function worst(row: readonly number[], sizes: readonly number[], perSize: number, side: number): number {
   const areas = row.map((i) => sizes[i] * perSize);
   const sum = areas.reduce((a, b) => a + b, 0);
@@ -36,7 +36,7 @@ function worst(row: readonly number[], sizes: readonly number[], perSize: number
   return Math.max(...areas.map((own) => Math.max(thick / (own / thick), own / thick / thick)));
 }
 
-/** Put a row along the shorter side; gives the room that is left. */
+/** Lay out a row along the shorter side; returns the remaining area. */
 function lay(row: readonly number[], sizes: readonly number[], perSize: number, rest: Area, out: Area[]): Area {
   const sum = row.reduce((total, i) => total + sizes[i] * perSize, 0);
   const isDown = rest.width >= rest.height; // a column at the left
@@ -53,18 +53,18 @@ function lay(row: readonly number[], sizes: readonly number[], perSize: number, 
 export interface Tile extends Area {
   /** Index of the item that it represents. */
   readonly of: number;
-  /** How many are around it. */
+  /** Nesting depth. */
   readonly depth: number;
   readonly isLeaf: boolean;
 }
 
-/** Room for the name of what has others inside it. */
+/** Height of the title of a tile with children. */
 const TITLE = 17;
 const GAP = 2;
-/** Below this nothing inside is drawn. */
+/** Tiles smaller than this show no children. */
 const LEAST = 34;
 
-/** All tiles below one, itself first. `inside` gives its parts, `own` what it has beside them. */
+/** All tiles of a module, itself first. `inside` returns its children, `own` its own parameters. */
 export function tiles(of: number, area: Area, { size, inside, depth = 0 }: { size(of: number): number; inside(of: number): readonly number[]; depth?: number }): Tile[] {
   const parts = inside(of).filter((part) => size(part) > 0);
   const isLeaf = !parts.length || area.width < LEAST || area.height < LEAST;
@@ -72,7 +72,7 @@ export function tiles(of: number, area: Area, { size, inside, depth = 0 }: { siz
   if (isLeaf) return [here];
   const room = { x: area.x + GAP, y: area.y + TITLE, width: area.width - 2 * GAP, height: area.height - TITLE - GAP };
   const own = size(of) - parts.reduce((sum, part) => sum + size(part), 0);
-  // What a module has beside its parts is room that stays free.
+  // The module's own parameters are an area without a tile.
   const areas = squarify([...parts.map(size), Math.max(0, own)], room);
   return [here, ...parts.flatMap((part, i) => tiles(part, shrunk(areas[i]), { size, inside, depth: depth + 1 }))];
 }

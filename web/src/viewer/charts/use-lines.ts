@@ -12,7 +12,7 @@ import { useQueries } from "../data/use-query";
 export interface Lines {
   readonly lines: readonly StepLine[];
   readonly isLoading: boolean;
-  /** Sentences, one for each run that did not answer. */
+  /** One error message per run that failed to load. */
   readonly errors: readonly string[];
   /** Whether the seconds are known. */
   readonly hasSeconds: boolean;
@@ -64,7 +64,7 @@ function useLines(client: Client, wanted: readonly RunQuery[], all: readonly Sho
   };
 }
 
-/** The list of before, as long as it holds the same things. */
+/** The previous array if its items are the same, so that memoized consumers do not update. */
 function useSame<T>(list: readonly T[]): readonly T[] {
   const before = useRef(list);
   const isSame = before.current.length === list.length && list.every((one, i) => one === before.current[i]);

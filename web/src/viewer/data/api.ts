@@ -2,14 +2,14 @@
 
 import type { PageView } from "../../pages/wire";
 import type { Matrix } from "../../lib/node-colors";
-import type { Detail, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../../lib/wire";
+import type { OpDetails, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../../lib/wire";
 
-/** One thing to query for. Two with the same key are the same. */
+/** A query. Queries with the same key are the same. */
 export interface Query<T> {
   readonly key: string;
   /** Id of the run it belongs to; "" for none. */
   readonly run: string;
-  /** Whether the answer changes while the run is written; the answers of recorded steps do not. */
+  /** Whether the response changes while the run grows; data of recorded steps does not. */
   readonly isGrowing: boolean;
   readonly read: (response: Response) => Promise<T>;
 }
@@ -36,7 +36,7 @@ const json = <T>(response: Response): Promise<T> => response.json() as Promise<T
 
 export const runsQuery = (): Query<RunItem[]> => ({ key: "/api/runs", run: "", isGrowing: true, read: json });
 export const runQuery = (run: string): Query<RunView> => growingQuery(run, "");
-/** `digest` is that of the run: new rows are new rows of nodes. */
+/** `digest` is that of the run, because new rows change the rows of nodes. */
 export const graphQuery = (run: string, structure: string, digest = "", layout = ""): Query<RunGraph> =>
   withVersion(constantQuery(run, "/graph", { structure, layout: layout || null }), digest);
 export const networkQuery = (run: string, digest = ""): Query<NetworkView> => withVersion(constantQuery(run, "/network", {}), digest);
@@ -57,7 +57,7 @@ export const matrixQuery = (run: string, step: number, sample: number | null = n
 /** One statistic of one row over steps, those of one kind if one is given. */
 export const curveQuery = (run: string, row: number, stat: string, kind: string | null = null): Query<CurveData> =>
   ({ ...growingQuery(run, "/curve", { row, stat, kind }), read: curve });
-/** The same of all passes of its tensor together, or of those that are picked. */
+/** The same for all passes of its tensor, or the selected ones. */
 export const bandQuery = (run: string, row: number, stat: string, iteration: number | null, pass: number | null): Query<CurveData> =>
   ({ ...growingQuery(run, "/band", { row, stat, iteration, pass }), read: band });
 export const scalarQuery = (run: string, name: string): Query<CurveData> => ({ ...growingQuery(run, "/scalar", { name }), read: curve });
@@ -73,10 +73,10 @@ export const valuesQuery = (run: string, row: number, step: number, sample: numb
 export const csvQuery = (run: string, row: number, step: number, sample: number | null = null): Query<string> =>
   ({ ...constantQuery(run, "/values", { row, step, sample, format: "csv" }), read: (response: Response) => response.text() });
 export const traceQuery = (id: string): Query<GraphView> => ({ key: `/api/trace/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json });
-export const detailQuery = (id: string, row: number): Query<Detail | null> =>
+export const detailQuery = (id: string, row: number): Query<OpDetails | null> =>
   ({ key: `/api/trace/${encodeURIComponent(id)}/detail?row=${row}`, run: id, isGrowing: false, read: json });
 
-/** `edition` is that of the thing, as the list tells it. */
+/** `edition` is that of the list entry. */
 export const pageQuery = (id: string, edition: string): Query<PageView> =>
   withVersion({ key: `/api/page/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json<PageView> }, edition);
 export const unitQuery = (id: string, unit: string, edition: string): Query<PageView> =>
@@ -108,7 +108,7 @@ function withVersion<T>(query: Query<T>, mark: string): Query<T> {
   return mark ? { ...query, key: `${query.key}#${mark}` } : query;
 }
 
-/** Float32 numbers, behind them the z-scores of the statistics that a header names. */
+/** Float32 statistics, followed by the z-scores of the statistics named in a header. */
 async function matrix(response: Response): Promise<Matrix> {
   const [n_rows = 0, n_columns = 0] = (response.headers.get("X-Shape") ?? "").split(/[,x ]+/).map(Number);
   const [numbers, names] = [await response.arrayBuffer(), response.headers.get("X-Z")];

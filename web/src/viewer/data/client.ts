@@ -9,17 +9,17 @@ export interface Client {
   old<T>(query: Query<T>): T | undefined;
   /** The response; rejects with a `QueryError` whose message is for the user. Aborting the last waiter cancels the request. */
   load<T>(query: Query<T>, signal?: AbortSignal): Promise<T>;
-  /** Ask when nothing else is being asked: it will probably be wanted soon. Replaces what was wanted so before. */
+  /** Load when idle, because it will probably be needed soon. Replaces the previous prefetch list. */
   prefetch(queries: readonly Query<unknown>[]): void;
-  /** A run has grown: what may have changed is asked again when it is next wanted; the old is shown until then. "" for the list of runs. */
+  /** A run has grown: mark its changing responses as stale. They stay visible until they are reloaded. "" for the list of runs. */
   grew(run: string): void;
   /** Counts up with each growth of a run, and for all of them when the server answers again. */
   version(run: string): number;
   /** Invalidate everything of a run, including requests in flight, except one response: the run was resumed or rewritten. */
   forget(run: string, but: Query<unknown>): void;
-  /** How many answers somebody waits for. */
+  /** Number of pending responses. */
   readonly n_waiting: number;
-  /** Called whenever nobody waits any more. Gives a function that ends it. */
+  /** Calls back when nothing is pending any more. Returns a function that unsubscribes. */
   onIdle(call: () => void): () => void;
 }
 
@@ -74,6 +74,7 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     drop(query.key);
     known.set(query.key, { value, version: own, size, run: query.run });
     held += size;
+    // A Map iterates in insertion order, and a hit inserts again: the first key is the least recently used.
     for (const key of known.keys()) {
       if (held <= budget || key === query.key) break;
       drop(key);
@@ -95,19 +96,21 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     const [key, own, stop] = [flightKey(query), current(query), new AbortController()];
     const edition = editions.get(query.run);
     const promise = fetchQuery(get, query, stop.signal, isAhead).then(({ value, size }) => {
+      // A response of before the run was rewritten must not enter the cache.
       if (edition === editions.get(query.run)) remember(query, own, value, size);
       return value;
     }).finally(() => {
       if (flights.get(key) === flight) flights.delete(key);
       settle();
     });
-    promise.catch(() => undefined); // those who wait hear of it
+    // Those who wait get the error; without this, an abandoned prefetch would be an unhandled rejection.
+    promise.catch(() => undefined);
     const flight: Flight = { promise, stop, nWaiting: 0 };
     flights.set(key, flight);
     return flight;
   };
   const nWaiting = (): number => [...flights.values()].reduce((sum, flight) => sum + flight.nWaiting, 0);
-  /** When all that is waited for is there, or some time later. */
+  /** Notify when all pending responses have arrived, or after a delay. */
   const together = (): Promise<void> => new Promise((done) => {
     landed.push(done);
     if (nWaiting() === 0) release();
@@ -124,6 +127,7 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     if (nWaiting() > 0) return;
     release();
     for (const call of calls) call();
+    // Prefetches wait until nothing else is pending, so that they never delay what the user asked for.
     while (ahead.length && flights.size < AHEAD) {
       const query = ahead.shift()!;
       if (look(query, false) === undefined && !flights.has(flightKey(query))) begin(query, true);
@@ -197,7 +201,7 @@ async function sentence(response: Response): Promise<string> {
   return typeof body?.error === "string" && body.error ? body.error : `The server returned ${response.status} ${response.statusText}.`.replace(/ \.$/, ".");
 }
 
-/** About how much memory an answer takes: objects several times that of their text. */
+/** Estimated memory of a response: parsed JSON takes several times the size of its text. */
 function sizeOf(value: unknown, sent: number): number {
   let bytes = 0;
   if (ArrayBuffer.isView(value)) return value.byteLength;

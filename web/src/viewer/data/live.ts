@@ -15,10 +15,11 @@ export interface LiveEvents {
   onGrowth(growth: Growth): void;
   /** The list of runs has changed. */
   onRuns(): void;
-  /** Nothing was heard for a while and anything may have happened; or, with false, nothing will be heard for now. */
+  /** The connection was restored, so events may have been missed; or, with false, it was lost. */
   onThere(isThere: boolean): void;
 }
 
+/** Milliseconds until the next attempt to connect. */
 const AGAIN = 2000;
 
 /** Listen while the page is visible: browsers limit connections per host over all tabs. Returns a function that stops. */
@@ -38,7 +39,7 @@ export function listen(events: LiveEvents, url = "/api/events"): () => void {
     source.onerror = () => {
       if (!wasAway) events.onThere(false);
       wasAway = true;
-      // The browser tries again by itself, except where it was refused.
+      // EventSource reconnects by itself, except after an error response.
       if (source?.readyState === EventSource.CLOSED) timer = setTimeout(open, AGAIN);
     };
   };

@@ -10,7 +10,7 @@ import { firstTab, visibleTabs } from "../tabs";
 import { INITIAL, reduce, type Action } from "../state";
 
 function shelved(id: string, page: Partial<PageItem>, also: Partial<RunItem> = {}): RunItem {
-  const whole: PageItem = { topic: "neurons", type: "Ranking", title: "", made: 0, n_rows: 0, n_units: 0, sites: [], edition: "1", ...page };
+  const whole: PageItem = { topic: "neurons", type: "Ranking", title: "", created: 0, n_rows: 0, n_units: 0, sites: [], edition: "1", ...page };
   return exampleItem(id, { name: id, kind: page.sites ? "activations" : "result", page: whole, ...also });
 }
 
@@ -28,7 +28,7 @@ test("each tab has its own, collections first, and what cannot be opened is not 
 });
 
 test("results stand as they were made", () => {
-  const saved = [shelved("b", { made: 3 }), shelved("a", { made: 7 }), shelved("c", { made: 1 })];
+  const saved = [shelved("b", { created: 3 }), shelved("a", { created: 7 }), shelved("c", { created: 1 })];
   assert.deepEqual(onTab(saved, "neurons").map(({ id }) => id), ["c", "b", "a"]);
   assert.deepEqual(["LogitAttribution", "Lens", "TopWords"].map(typeName), ["Logit attribution", "Lens", "Top words"]);
 });
@@ -57,7 +57,7 @@ test("the tab of language is there when something is on it, or it is looked at",
 test("the name of a unit leads to its page, if a collection has it", () => {
   assert.equal(stateAfter(leadsTo(ITEMS, "h.0#3", "unit")), "tab=neurons&~neurons=acts&~unit=h.0%233");
   assert.equal(stateAfter(leadsTo(ITEMS, "h.0#3", "unit", "more")), "tab=neurons&~neurons=more&~unit=h.0%233");
-  assert.equal(stateAfter(leadsTo(ITEMS, "h.1#9", "stands for them", "more")), "tab=neurons&~neurons=acts&~unit=h.1%239");
+  assert.equal(stateAfter(leadsTo(ITEMS, "h.1#9", "representative", "more")), "tab=neurons&~neurons=acts&~unit=h.1%239");
   for (const text of ["h.0#4", "h.2#0", "#3", "word"]) assert.equal(leadsTo(ITEMS, text, "unit"), null, text);
 });
 
@@ -77,7 +77,7 @@ test("the list says what it is, how much, and whether it is whole", () => {
   assert.equal(sizeOf({ ...ITEMS[2], state: "killed" }), "1 row × 6 units, incomplete");
   assert.equal(sizeOf(broken), "result, cannot be opened");
   assert.equal(whenOf(ITEMS[1]), "");
-  assert.match(whenOf(shelved("x", { made: 1.7e9 })), /^2023-11-1\d \d\d:\d\d$/);
+  assert.match(whenOf(shelved("x", { created: 1.7e9 })), /^2023-11-1\d \d\d:\d\d$/);
 });
 
 test("what is known of a unit may change with every ranking that is saved", () => {

@@ -12,7 +12,7 @@ export const [TRACE, PICTURE] = ["trace", "ops"];
 /** The column of a table that names what lies in the folder. */
 const SAVED_AS = "saved as";
 
-/** A class as words: `LogitAttribution` is a logit attribution. */
+/** A class name as words: `LogitAttribution` is `logit attribution`. */
 export function typeName(type: string): string {
   const words = type.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
   return words.charAt(0).toUpperCase() + words.slice(1);
@@ -21,7 +21,7 @@ export function typeName(type: string): string {
 /** The items of a tab: collections first, then results by time. Items that cannot be opened have no topic and are listed under Neurons. */
 export function onTab(items: readonly RunItem[], topic: Topic): RunItem[] {
   const own = items.filter(({ kind, page }) => (kind === "activations" || kind === "result") && (page?.topic ?? "neurons") === topic);
-  const when = ({ page }: RunItem): number => page?.made ?? Number.MAX_VALUE;
+  const when = ({ page }: RunItem): number => page?.created ?? Number.MAX_VALUE;
   const made = own.filter(({ kind }) => kind === "result").sort((a, b) => when(a) - when(b));
   return [...own.filter(({ kind }) => kind === "activations"), ...made];
 }
@@ -33,9 +33,9 @@ export function sizeOf({ kind, page, state }: RunItem): string {
   return state === "live" ? `${size}, being written` : state === "killed" ? `${size}, incomplete` : size;
 }
 
-/** The time in this part of the world, to the minute; "" where it is not known. */
+/** Local time to the minute; "" if unknown. */
 export function whenOf({ page }: RunItem): string {
-  return page?.made ? new Date(page.made * 1000).toLocaleString("sv").slice(0, 16) : "";
+  return page?.created ? new Date(page.created * 1000).toLocaleString("sv").slice(0, 16) : "";
 }
 
 /** Cache version of a unit's page: it depends on the collection and on all rankings in the folder. */
@@ -44,7 +44,7 @@ export function editionOf(item: RunItem, items: readonly RunItem[]): string {
   return [item.page?.edition ?? "", ...rankings].join("-");
 }
 
-/** Where a text in a table leads: a unit's page, if a collection here has it, or what is saved under a name. Null for nowhere. */
+/** The link of a table cell: the page of a unit, if a collection here has it, or a saved result; null for none. */
 export function leadsTo(items: readonly RunItem[], text: string, column: string, current = ""): readonly Action[] | null {
   if (column === SAVED_AS) {
     const saved = items.find(({ name }) => name === text);
@@ -60,7 +60,7 @@ export function leadsTo(items: readonly RunItem[], text: string, column: string,
   return opens("neurons", collection.id, unit ? text : `${site}#${last === width - 1 ? 0 : last}`);
 }
 
-/** Look at an archive on the tab that shows it; null for a result that cannot be opened. */
+/** The actions that open an archive on the tab that shows it; null for a result that cannot be opened. */
 function showsArchive({ id, kind, page }: RunItem): readonly Action[] | null {
   if (page) return opens(page.topic, id, "");
   if (kind === "run") return [{ do: "tab", tab: "tensors" }, { do: "run", id }];
@@ -68,7 +68,7 @@ function showsArchive({ id, kind, page }: RunItem): readonly Action[] | null {
   return kind === "trace" ? [{ do: "tab", tab: "ops" }, { do: "keep", name: PICTURE, text: "" }, { do: "keep", name: TRACE, text: id }] : null;
 }
 
-/** Look at something, and at one of its units; "" for none. */
+/** The actions that open an entry, and one of its units; "" for none. */
 export function opens(topic: Topic, id: string, unit: string): readonly Action[] {
   return [{ do: "tab", tab: topic }, { do: "keep", name: topic, text: id }, { do: "keep", name: UNIT, text: unit }];
 }

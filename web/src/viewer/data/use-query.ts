@@ -5,7 +5,7 @@ import type { Query } from "./api";
 import type { Client } from "./client";
 
 export interface QueryResult<T> {
-  /** The answer, or that to the question before while this one is on its way. */
+  /** The response, or that of the previous query while this one loads. */
   readonly value: T | undefined;
   /** Whether `value` belongs to an earlier query. */
   readonly isOld: boolean;
@@ -24,13 +24,13 @@ export function useQuery<T>(client: Client, query: Query<T> | null): QueryResult
   return { value: last.current, isOld, error };
 }
 
-/** Several at once, in their order. Here `value` is at most an older answer to the same question. */
+/** Several queries at once. Here `value` is never that of a different query. */
 export function useQueries<T>(client: Client, queries: readonly Query<T>[]): readonly QueryResult<T>[] {
   const [failed, setFailed] = useState<ReadonlyMap<string, string>>(new Map());
   const [, setCame] = useState(0);
   const wanted = queries.map((query) => `${client.version(query.run)} ${query.key}`);
   const isMissing = (query: Query<T>, i: number): boolean => client.peek(query) === undefined && !failed.has(wanted[i]);
-  // Before the frame is painted: a frame later would be a frame lost.
+  // In a layout effect, so that cached data is rendered in the same frame.
   useLayoutEffect(() => {
     const stop = new AbortController();
     queries.forEach((query, i) => {

@@ -25,7 +25,7 @@ export interface Runs {
   readonly errors: ReadonlyMap<string, string>;
   /** Why nothing at all can be shown. */
   readonly error: string | null;
-  /** Whether the server is heard. */
+  /** Whether the event stream is connected. */
   readonly isConnected: boolean;
 }
 
@@ -33,7 +33,7 @@ export function useRuns(client: Client, state: State): Runs {
   const { value: items, error } = useQuery(client, runsQuery());
   const names = useRef(new Map<string, RunItem>());
   items?.forEach((item) => names.current.set(item.id, item));
-  // The first run shown stays the one, whatever else comes into the folder or goes from it.
+  // The first run shown stays selected when other runs appear or disappear.
   const first = useRef<readonly string[]>([]);
   if (!first.current.length) first.current = firstOf(items ?? []);
   const wanted = state.runs.length ? state.runs : first.current;
@@ -115,7 +115,7 @@ function useLiveEvents(client: Client, wanted: readonly string[], views: readonl
       const before = heard.current.get(growth.run);
       heard.current.set(growth.run, growth);
       const view = newest.current.views[newest.current.wanted.indexOf(growth.run)];
-      // The first word on a run mostly says what is on the page already.
+      // The first event of a run usually repeats what is loaded already.
       if (!before && (!view || isSame(view, growth))) return;
       if (JSON.stringify(before) === JSON.stringify(growth)) return;
       client.grew(growth.run);
@@ -128,6 +128,7 @@ function useLiveEvents(client: Client, wanted: readonly string[], views: readonl
     onThere(isBack) {
       setThere(isBack);
       if (!isBack) return;
+      // Events may have been missed, so everything on the page is asked again.
       heard.current.clear();
       for (const run of ["", ...newest.current.wanted]) client.grew(run);
       redraw(0);

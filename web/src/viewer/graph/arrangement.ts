@@ -30,12 +30,12 @@ export function toText(view: GraphView, own: Arrangement): string {
 function formatArrangement(view: GraphView, { state, camera, hidden, pinned, offsets }: Arrangement): string {
   const { selection: _, second: __, highlight: ___, query: ____, ...lasting } = state;
   const shown = toHash(view, { ...lasting, selection: null, second: null, highlight: "", query: "", color: "", size: "" }, camera);
-  // An empty text is how it is shown at first, which is not how a graph of ops is.
+  // The empty text means the initial layout, which differs from that of a graph of ops.
   const parts = [shown || `direction=${state.direction}`, hidden.size ? `hide=${formatRanges(hidden)}` : "", pinned.size ? `pin=${formatRanges(pinned)}` : "", offsets.size ? `move=${offsetsText(offsets)}` : ""];
   return parts.filter(Boolean).join("&");
 }
 
-/** The arrangement behind such a text; "" for how the graph is shown at first, in such a room. */
+/** Parse such a text; "" is the initial layout for this size. */
 export function fromText(view: GraphView, text: string, room?: Room): Arrangement {
   const params = new URLSearchParams(text);
   const n = view.nodes.row.length;
@@ -68,7 +68,7 @@ export function store(structure: string, text: string): void {
   }
 }
 
-/** An arrangement in the address belongs to one structure, and is nothing to another. */
+/** The prefix ties an arrangement in the URL to one structure. */
 export function tagStructure(structure: string, text: string): string {
   return text && `${structure.slice(0, 8)}:${text}`;
 }

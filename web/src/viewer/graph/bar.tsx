@@ -24,7 +24,7 @@ export interface ColorChoice {
 interface Props {
   readonly color: ColorChoice;
   readonly nHidden: number;
-  /** How many edges there are where they are too many to be drawn; null where they are not. */
+  /** Number of edges if there are too many to draw; else null. */
   readonly nEdges: number | null;
   readonly areEdgesShown: boolean;
   onEdges(are: boolean): void;

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { PLAIN } from "../../canvas/types";
 import { exampleView } from "../../layout/example";
 import { folded } from "../../layout/fold";
-import { shown } from "../../layout/box-of-node";
+import { nodeBoxes } from "../../layout/box-of-node";
 import { Representatives } from "../../layout/representatives";
 import { scaleFor, type Anomaly } from "../../lib/node-colors";
 import { ANOMALY_COLORS, colorBoxes, withEdges } from "./box-colors";
@@ -16,7 +16,7 @@ const n = view.nodes.row.length;
 function drawn(open: number[]) {
   const fold = { open, rolled: false, apart: [] };
   const { picture, box } = folded(view, fold);
-  return { view, fold, picture, shown: shown(picture, box), stands: new Representatives(view, fold) };
+  return { view, fold, picture, nodeBoxes: nodeBoxes(picture, box), representatives: new Representatives(view, fold) };
 }
 
 function coloring(values: number[], anomalies: Anomaly[], isFilled = false) {
@@ -39,7 +39,7 @@ test("a box that is drawn once for several blocks has a cell for each", () => {
   const many = exampleView(4);
   const fold = { open: [0], rolled: false, apart: [] };
   const { picture, box } = folded(many, fold);
-  const stack = { view: many, fold, picture, shown: shown(picture, box), stands: new Representatives(many, fold) };
+  const stack = { view: many, fold, picture, nodeBoxes: nodeBoxes(picture, box), representatives: new Representatives(many, fold) };
   const count = many.nodes.row.length;
   const numbers = many.nodes.group.map((group) => (many.groups.label[group].startsWith("h.2") ? 1e6 : 1));
   const nodeValues = { title: "", isChange: false, values: Float64Array.from(numbers), anomalies: numbers.map((): Anomaly => ""), counts: new Float64Array(count) };

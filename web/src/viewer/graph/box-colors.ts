@@ -7,10 +7,10 @@ import { colorAt, css, type ColorScale } from "../../lib/colors";
 import type { OutlierMark } from "../../lib/outlier-marks";
 import { foremost, positionOn, type Anomaly, type NodeValues } from "../../lib/node-colors";
 
-/** Not on any ramp, by day and by night. */
+/** Colors of anomalies, which are on no ramp, in light and dark mode. */
 export const ANOMALY_COLORS: Readonly<Record<Exclude<Anomaly, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };
 
-/** Steps of a ramp that nobody can tell apart. */
+/** Number of color steps: more are indistinguishable. */
 const SHADES = 200;
 
 export interface NodeColoring {
@@ -18,7 +18,7 @@ export interface NodeColoring {
   readonly scale: ColorScale | null;
   /** Whether colors fill the boxes, not only a strip. */
   readonly isFilled: boolean;
-  /** What should leap to the eye, by node. */
+  /** Marks by node. */
   readonly marks?: ReadonlyMap<number, OutlierMark>;
   /** Filters the nodes of a box: those of the selected iteration, where it stands for several. */
   chosen(nodes: readonly number[]): readonly number[];
@@ -26,13 +26,13 @@ export interface NodeColoring {
 
 type Draft = { -readonly [K in keyof Look]: Look[K] };
 
-/** Rings around what leaps to the eye; seen by day and by night. */
+/** Colors of the rings around marked boxes, visible in light and dark mode. */
 const RINGS: Readonly<Record<OutlierMark["how"], string>> = { broken: ANOMALY_COLORS.nonfinite, above: "#d9304c", below: "#3f6fe0" };
 const NO_CELL = "rgba(128,134,145,0.25)";
 /** Maximum number of cells; with more blocks, several share one. */
 const CELLS = 48;
 
-/** The looks there are, with colors over them. */
+/** Add colors to the decorations. */
 export function colorBoxes(base: Decorations, drawn: Drawn, coloring: NodeColoring): Decorations {
   const { nodeValues, scale, isFilled, chosen, marks } = coloring;
   const boxes = new Map(base.boxes);
@@ -48,7 +48,7 @@ export function colorBoxes(base: Decorations, drawn: Drawn, coloring: NodeColori
   };
   drawn.picture.boxes.forEach(({ key, kind }, number) => {
     if (kind === "standin") return;
-    const nodes = chosen(drawn.shown.nodes[number]);
+    const nodes = chosen(drawn.nodeBoxes.nodes[number]);
     const { color, anomaly } = colorOf(nodes);
     const mark = first(nodes, marks);
     if (color === null && !mark) return;
@@ -67,7 +67,7 @@ export function colorBoxes(base: Decorations, drawn: Drawn, coloring: NodeColori
   return { ...base, boxes };
 }
 
-/** Whether a number is beyond the scale and does not count: one of an input or a target. */
+/** Whether the value of an input or target is outside the scale, which ignores it. */
 function isBeyondScale({ view }: Drawn, scale: ColorScale | null, node: number, value: number): boolean {
   return scale !== null && isGiven(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
 }
@@ -107,15 +107,15 @@ function inPlaces(nodes: readonly number[], placeOf: (node: number) => number): 
   return cells;
 }
 
-/** The looks of edges where those that carry no gradient are faint, and where there are too many, all are hidden. */
+/** Decorations of edges: those without gradient are faint; if there are too many, all are hidden. */
 export function withEdges(base: Decorations, drawn: Drawn, noGradient: ReadonlySet<number>, areHidden: boolean): Decorations {
   if (areHidden) return base.otherEdges ? base : { ...base, otherEdges: "hidden" };
   if (!noGradient.size) return base;
-  const { view, picture, shown } = drawn;
+  const { view, picture, nodeBoxes } = drawn;
   const n = picture.boxes.length;
   const carrying = new Set<number>();
   view.edges.parent.forEach((parent, edge) => {
-    if (!noGradient.has(edge)) carrying.add(shown.box[parent] * n + shown.box[view.edges.child[edge]]);
+    if (!noGradient.has(edge)) carrying.add(nodeBoxes.box[parent] * n + nodeBoxes.box[view.edges.child[edge]]);
   });
   const numbers = new Map(picture.boxes.map(({ key }, number) => [key, number]));
   const edges = new Map<string, EdgeLook>(base.edges);

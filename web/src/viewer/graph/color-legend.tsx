@@ -9,11 +9,11 @@ import { ANOMALY_COLORS, type NodeColoring } from "./box-colors";
 
 interface Props {
   readonly coloring: NodeColoring | null;
-  /** What to say where there are no colors. */
+  /** Message if there are no colors. */
   readonly missing: string;
   /** The number of what is selected; NaN for none. */
   readonly selected: number;
-  /** Whether colors reach further than this step needs, from steps seen before. */
+  /** Whether the color range is wider than this step needs, because it covers steps viewed before. */
   readonly isWide: boolean;
   /** Whether boxes have cells for the blocks they stand for, and whether edges lead back. */
   readonly hasCells: boolean;

@@ -20,7 +20,7 @@ test("names can be read at first sight, however many blocks there are", () => {
   for (const n of [1, 2, 12, 96]) for (const room of [USUAL, NARROW]) assert.ok(scaleAt(n, room) >= 0.7, `${n} blocks: ${scaleAt(n, room)}`);
 });
 
-test("a long chain stands upright where the room is", () => {
+test("a long chain is upright where the room is", () => {
   const view = exampleView(3);
   const { groups } = view;
   const apart = { ...view, runs: [], groups: { ...groups, run: groups.run.map(() => -1) } };

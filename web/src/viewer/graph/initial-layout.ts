@@ -10,14 +10,14 @@ export interface Room {
   readonly height: number;
 }
 
-/** The graph beside the inspector on a usual screen; one room for all, so that a link shows the same everywhere. */
+/** A typical size of the graph beside the inspector. A constant, so that a link shows the same layout on every screen. */
 export const USUAL: Room = { width: 930, height: 620 };
 /** The graph above the inspector on a narrow page. */
 export const NARROW: Room = { width: 560, height: 470 };
 
-/** More boxes are not taken in at a glance. */
+/** Maximum number of boxes of the initial layout. */
 const MANY = 28;
-/** Names are read with ease from this scale on. */
+/** Scale from which names are comfortable to read. */
 const EASY = 0.8;
 
 export interface InitialLayout {

@@ -1,21 +1,22 @@
 // Context menu of the dependency graph: hide, isolate, pin, move, group.
 
 import type { Item } from "../../graph/context-menu";
+import { toggled } from "../../lib/collections";
 import type { Adjacency } from "../../lib/reachability";
 import type { LayoutOverride } from "./layout-overrides";
 import { groupNodes, orderNodes, ungroupNodes } from "./layout-overrides";
 
-/** What the menu is about. */
+/** The box or module that was right-clicked. */
 export interface MenuTarget {
   readonly key: string;
   /** Numbers of the nodes it stands for, and their names. */
   readonly nodes: readonly number[];
   readonly names: readonly string[];
-  /** The same of what is selected, with what it is called; null where that is nothing else. */
+  /** The same for the selection, with a title; null if it is the same box. */
   readonly selected: { readonly names: readonly string[]; readonly title: string } | null;
 }
 
-/** How things are arranged, and how that is changed. */
+/** The current arrangement, and the functions that change it. */
 export interface LayoutActions {
   readonly n: number;
   readonly ways: Adjacency;
@@ -69,10 +70,4 @@ function withNeighbors(nodes: readonly number[], { up, down }: Adjacency): Set<n
 
 function allBut(n: number, nodes: ReadonlySet<number>): Set<number> {
   return new Set(Array.from({ length: n }, (_, node) => node).filter((node) => !nodes.has(node)));
-}
-
-export function toggled(set: ReadonlySet<number>, value: number): ReadonlySet<number> {
-  const out = new Set(set);
-  if (!out.delete(value)) out.add(value);
-  return out;
 }

@@ -10,7 +10,7 @@ import { useMoves } from "../../graph/hooks/use-navigation";
 import { useDecorations, useSearch, usePicture, visible } from "../../graph/hooks/use-picture";
 import type { GraphCanvas } from "../../canvas";
 import type { Host } from "../../lib/host";
-import { moved, pushed, type Offsets } from "../../layout/moved-boxes";
+import { moveBoxes, movedBy, type Offsets } from "../../layout/moved-boxes";
 import { isGradient } from "../../lib/quantity";
 import { between, adjacency as waysOf } from "../../lib/reachability";
 import { nodesOf } from "../../layout/box-of-node";
@@ -19,7 +19,8 @@ import { toText } from "./arrangement";
 import { namesOf, renameGroup } from "./layout-overrides";
 import { GraphBar } from "./bar";
 import { GroupName } from "./group-name";
-import { menuItems, toggled } from "./menu";
+import { menuItems } from "./menu";
+import { toggled } from "../../lib/collections";
 import { keyIn, keyOf, nodeAt, recordedAt, selectBox } from "./selection";
 import { GraphTooltip } from "./tooltip";
 import type { PanelProps } from "../panels/props";
@@ -44,7 +45,7 @@ interface Props extends PanelProps {
 /** More edges than this hide each other, and the boxes. */
 const DENSE = 400;
 const HOST: Host = { detail: () => Promise.resolve(null) };
-/** What the viewer around the graph does itself. */
+/** Commands that the viewer handles itself. */
 const NOT_OURS = new Set(["theme", "panel", "help"]);
 
 export function RunGraphPane(props: Props) {
@@ -66,12 +67,12 @@ export function RunGraphPane(props: Props) {
 
   const ways = useMemo(() => waysOf(view.nodes.row.length, view.edges.parent, view.edges.child), [view]);
   const { drawn, placement: laid } = usePicture(view, state, hidden, graph.loops as [number, number][]);
-  const { placement, shift } = useMemo(() => moved(laid, drawn.picture, offsets), [laid, offsets]);
+  const { placement, shift } = useMemo(() => moveBoxes(laid, drawn.picture, offsets), [laid, offsets]);
   const names = useMemo(() => view.nodes.row.map((row) => [graph.nodes[row]?.name, ...(graph.nodes[row]?.sites ?? [])].join("\n")), [graph, view]);
   const { found, hits } = useSearch(view, state.query, names);
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
 
-  // What hangs together first, then edges, then colors: only the last changes from step to step.
+  // Memoized in this order because only the colors change from step to step.
   const base = useDecorations(drawn, ways, state, { color: null, size: null, found });
   const isDense = drawn.picture.edges.length > DENSE;
   const isBackward = isGradient(choice.of);
@@ -95,7 +96,7 @@ export function RunGraphPane(props: Props) {
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: camera ? { camera } : {} });
   const isFirst = useRef(true);
   useEffect(() => {
-    // What was selected elsewhere is selected here, unless it is what is selected: a module, say, for its result.
+    // Follow selections made elsewhere, unless the selected box already shows that tensor, such as a module its result.
     const isSame = wanted === null ? state.selection === null || recordedAt(graph, view, state.selection) === null
       : recordedAt(graph, view, state.selection) === recordedAt(graph, view, wanted);
     if (!isSame) {
@@ -128,18 +129,18 @@ export function RunGraphPane(props: Props) {
   /** Everything else keeps its place on the screen. */
   const put = (next: Offsets): void => {
     const at = canvas.current?.camera;
-    const { shift: then } = moved(laid, drawn.picture, next);
+    const { shift: then } = moveBoxes(laid, drawn.picture, next);
     if (at) moves.move.current = { camera: { ...at, x: at.x + then[0] - shift[0], y: at.y + then[1] - shift[1] } };
     setOffsets(next);
   };
   useMoveKeys(element, isMoving, (by) => {
     if (!selected || !drawn.picture.boxes.some(({ key }) => key === selected)) return false;
-    put(pushed(offsets, selected, by));
+    put(movedBy(offsets, selected, by));
     return true;
   });
 
   const named = useMemo(() => namesOf(graph, view), [graph, view]);
-  const nodesAt = (key: string): readonly number[] => nodesOf(view, drawn.picture, drawn.shown, key);
+  const nodesAt = (key: string): readonly number[] => nodesOf(view, drawn.picture, drawn.nodeBoxes, key);
   const override = (overrides: LayoutOverrides["list"]): void => {
     props.carried.current = { own, names: named };
     props.overrides.set(overrides);
@@ -151,16 +152,16 @@ export function RunGraphPane(props: Props) {
   const items = (key: string) => {
     const nodes = nodesAt(key);
     const picked = selected !== null && selected !== key ? nodesAt(selected) : [];
-    // What lies between the two comes along: a group around a gap would be two.
+    // Include the nodes between them, or the group would not be contiguous and be drawn as two.
     const on = picked.length ? between(ways, picked, nodes) : null;
-    const other = on ? [...new Set([...picked, ...drawn.shown.nodes.filter((inside) => inside.some((one) => on[one])).flat()])] : [];
+    const other = on ? [...new Set([...picked, ...drawn.nodeBoxes.nodes.filter((inside) => inside.some((one) => on[one])).flat()])] : [];
     const title = (selected && drawn.picture.boxes.find((box) => box.key === selected)?.lines[0]) ?? "the selection";
     return menuItems(
       { key, nodes, names: nodes.map((one) => named.nodes[one]), selected: other.length ? { names: other.map((one) => named.nodes[one]), title } : null },
       {
         n: view.nodes.row.length, ways, hidden, pinned, isMoved: offsets.has(key), overrides: props.overrides.list,
         hide: show, pin: setPinned, override, rename: setNaming,
-        back: () => put(new Map([...offsets].filter(([moved]) => moved !== key))),
+        back: () => put(new Map([...offsets].filter(([moveBoxes]) => moveBoxes !== key))),
         move: () => {
           act({ do: "select", key });
           setMoving(true);

@@ -21,7 +21,7 @@ const known = new WeakMap<RunGraph, GraphView>();
 function stableView(graph: RunGraph, overrides: string): GraphView {
   let view = known.get(graph);
   if (view) return view;
-  // Only where also the nodes are the same: of two runs of one structure, one may have recorded less.
+  // Only if the nodes are the same, too: two runs with one structure may record different tensors.
   const key = JSON.stringify([graph.structure, overrides, graph.nodes.map(({ name }) => name), graph.view.nodes.lines]);
   view = views.get(key) ?? graph.view;
   views.delete(key);

@@ -17,7 +17,7 @@ export interface Pass {
   readonly pass: number;
 }
 
-/** The nodes of one iteration and pass among those that stand for all of them; all, where none is of it. */
+/** Filter nodes by iteration and pass; all of them if none matches. */
 export function ofPass({ nodes }: RunGraph, view: GraphView, among: readonly number[], { iteration, pass }: Pass): readonly number[] {
   if (among.length < 2) return among;
   const narrowed = (some: readonly number[], fits: (one: NodeRows | undefined) => boolean): readonly number[] => {
@@ -28,7 +28,7 @@ export function ofPass({ nodes }: RunGraph, view: GraphView, among: readonly num
   return pass > 0 ? narrowed(ofIteration, (one) => [0, pass].includes(one?.pass_ ?? 0)) : ofIteration;
 }
 
-/** The box of the same node in this pass, where boxes stand for all of them. */
+/** The node of the same tensor in this pass, if one box represents all passes. */
 export function keyIn(graph: RunGraph, view: GraphView, key: string, pass: Pass): string {
   const node = Number(key.slice(1));
   if (!key.startsWith("n")) return key;
@@ -37,7 +37,7 @@ export function keyIn(graph: RunGraph, view: GraphView, key: string, pass: Pass)
   return passes.length > 1 ? `n${own}` : key;
 }
 
-/** What was recorded of a box or of the result of a module; null for nothing. */
+/** The recorded data of a box, or of the result of a module; null for none. */
 export function recordedAt(graph: RunGraph, view: GraphView, key: string | null): NodeRows | null {
   const node = nodeAt(graph, key);
   return node < 0 ? null : graph.nodes[view.nodes.row[node]] ?? null;

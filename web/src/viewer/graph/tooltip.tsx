@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import type { Drawn } from "../../graph/decorate";
-import type { Hover } from "../../graph/tooltip";
+import { tooltipPosition, type Hover } from "../../graph/tooltip";
 import type { Look } from "../../canvas";
 import { foremost, type Anomaly } from "../../lib/node-colors";
 import { counted, short } from "../../lib/formatting";
@@ -33,21 +33,18 @@ interface Props {
 }
 
 export function GraphTooltip({ hover, drawn, look, coloring, rows, run, step, client, resultOf }: Props) {
-  const { view, picture, shown } = drawn;
+  const { view, picture, nodeBoxes } = drawn;
   const number = picture.boxes.findIndex(({ key }) => key === hover.key);
   const box = picture.boxes[number];
   const frame = picture.frames.find(({ key }) => key === hover.key);
-  const nodes = box ? coloring?.chosen(shown.nodes[number]) ?? shown.nodes[number] : [];
+  const nodes = box ? coloring?.chosen(nodeBoxes.nodes[number]) ?? nodeBoxes.nodes[number] : [];
   const own = box && box.node >= 0 ? nodes.find((node) => rows[node] >= 0) ?? box.node : resultOf(hover.key);
   if (!box && !frame) return null;
-  const across = hover.x < hover.width - ROOM.width || hover.x < hover.width / 2
-    ? { left: `${hover.x}px` } : { right: `${hover.width - hover.x}px` };
-  const along = hover.y < hover.height - ROOM.height ? { top: `${hover.y}px` } : { bottom: `${hover.height - hover.y}px` };
   const marks = [...(coloring?.marks ?? [])].filter(([node]) => nodes.includes(node)).slice(0, 3);
   const site = box && box.node >= 0 ? view.nodes.site[box.node] : "";
   const n = box?.stands_for.length ?? 0;
   return (
-    <div class="tooltip" style={{ ...across, ...along }}>
+    <div class="tooltip" style={tooltipPosition(hover, ROOM)}>
       <b>{box ? box.lines[0] : frame!.title}</b>
       {site && site !== box.lines[0] && <div>{site}</div>}
       {n > 0 && <div>stands for {n === 1 ? "the box of that name" : `${n} boxes`}</div>}
@@ -63,7 +60,7 @@ export function GraphTooltip({ hover, drawn, look, coloring, rows, run, step, cl
   );
 }
 
-/** Shape and type come when the pointer rests; how many elements there are is known at once. */
+/** Shape and dtype are loaded when the pointer rests; the number of elements is known immediately. */
 function Shape(props: { run: string; row: number; step: number; client: Client; isInside: boolean; count: number }) {
   const { run, row, step, client, isInside, count } = props;
   const [isResting, rest] = useState(false);

@@ -8,7 +8,7 @@ import { NARROW, USUAL } from "./initial-layout";
 import { namesOf, renumber, type Names } from "./layout-overrides";
 import type { PanelProps } from "../panels/props";
 
-/** An arrangement on its way to the same graph with other groups, where all has other numbers. */
+/** An arrangement to carry over to the same graph with other groups, which renumber everything. */
 export interface CarriedArrangement {
   readonly own: Arrangement;
   readonly names: Names;
@@ -29,7 +29,7 @@ const NARROW_PAGE = 700;
 /** The last camera by structure, while the page is open. */
 const cameras = new Map<string, Camera>();
 
-/** How the graph is shown where nobody arranged it. */
+/** The initial arrangement. */
 export function defaultArrangement(view: GraphView): Arrangement {
   return fromText(view, "", innerWidth < NARROW_PAGE ? NARROW : USUAL);
 }
@@ -61,7 +61,7 @@ function renumberArrangement({ own, names }: CarriedArrangement, to: Names, view
   };
 }
 
-/** Keeps it in both. */
+/** Stores it in the URL and in local storage. */
 export function useStoredArrangement({ arrangementKey: spot, view, state, act }: Around, own: Arrangement): void {
   const { open, apart, rolled, direction } = own.state;
   const { hidden, pinned, offsets, camera } = own;

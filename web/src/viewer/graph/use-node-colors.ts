@@ -23,12 +23,12 @@ export interface NodeColors {
   readonly coloring: NodeColoring | null;
   /** Why nothing is colored; "" if something is. */
   readonly missing: string;
-  /** Whether colors reach further than this step needs. */
+  /** Whether the color range is wider than this step needs. */
   readonly isWide: boolean;
   readonly menu: ColorChoice;
   /** By node of the view, the row of its tensor; -1 for none. */
   readonly rows: Int32Array;
-  /** Where nearly all is far larger or smaller than in the middle of the run, in words; else "". */
+  /** Message if nearly all values are far larger or smaller than in the middle of the run; else "". */
   readonly driftNote: string;
   /** Colors for this step alone. */
   fit(): void;
@@ -48,7 +48,7 @@ export function useNodeColors(
   const batchThen = useQuery(client, query(since));
   const single = useQuery(client, sample === null ? null : query(choice.step, sample));
   const singleThen = useQuery(client, sample === null ? null : query(since, sample));
-  // One tensor without a gradient must not turn all the others to their values.
+  // If the selected tensor has no gradient, all other nodes still show theirs.
   const { of, iteration } = choose(run, { ...state, node: null });
   const { part, pass } = state;
   const rows = useMemo(() => {
@@ -64,7 +64,7 @@ export function useNodeColors(
     const asked = { statistics: run.statistics, statistic, of, over, matrix: now.value };
     return nodeValues(rows, { ...asked, since: since === null ? null : { step: since, matrix: then.value! } });
   }, [rows, now.value, then.value, since, statistic, of, over]);
-  // What is usual in this run: a step from its middle. Without it, a step where all is a thousand times too large looks like any other.
+  // The scale includes a step from the middle of the run. Otherwise a step where everything is 1,000 times too large would look normal.
   const anchor = useQuery(client, since === null && !isSingle ? query(run.steps[middleOf(run.steps.length)] ?? null) : null);
   const anchored = useMemo(() => (anchor.value && statistic ? nodeValues(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
   const times = useMemo(() => (found && anchored && !isSigned(statistic) ? medianRatio(found, anchored) : NaN), [found, anchored, statistic]);
@@ -81,7 +81,7 @@ export function useNodeColors(
   const shown = useMemo((): { coloring: NodeColoring; isWide: boolean } | null => {
     if (!found) return null;
     const name = `${statistic} ${of} ${since} ${over}`;
-    // Nor does a loss: it would leave no colors for what it is made from, and has a curve of its own.
+    // Losses do not set the scale either: they are far from activations, and have their own curves.
     const isBeside = (node: number): boolean => isGiven(view.nodes.kind[node]) || view.nodes.kind[node] === "loss";
     const own = scaleFor(found, statistic, isBeside);
     // A step without finite values must not change the scale of the others.
@@ -113,12 +113,12 @@ export function useNodeColors(
   };
 }
 
-/** The place of a step about in the middle; the same one while a run grows to twice its length. */
+/** Index of a step near the middle. A power of two, so that it stays the same until the run has doubled. */
 function middleOf(n: number): number {
   return n < 2 ? 0 : Math.min(n - 1, 2 ** Math.floor(Math.log2(n / 2)));
 }
 
-/** Whether a matrix has this statistic of something that is not the same for all samples. */
+/** Whether a matrix has this statistic for any tensor that depends on the sample. */
 function isKnown(matrix: Matrix | undefined, rows: Int32Array, { nodes }: GraphView, column: number): boolean {
   if (!matrix) return false;
   return rows.some((row, node) => !["parametric", "buffer"].includes(nodes.kind[node]) && !Number.isNaN(statisticAt(matrix, row, column)));

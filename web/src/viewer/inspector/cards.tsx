@@ -11,7 +11,7 @@ import { useQuery } from "../data/use-query";
 
 const VALUE = "value";
 const SPARK: readonly [number, number] = [150, 30];
-/** A past is at most so wide, in pixels. */
+/** Maximum width of a sparkline tooltip, in pixels. */
 const WIDEST = 240;
 
 export function Cards(props: PanelProps & { tensor: TensorView; statistic: string }) {
@@ -39,7 +39,7 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
   );
 }
 
-/** The exact number, and how it came about. */
+/** Tooltip: the exact number and its history. */
 function StatisticTooltip({ run, client, choice, tensor, name, whole, isRight }: PanelProps & { tensor: TensorView; name: string; whole: string; isRight: boolean }) {
   const { value } = useQuery(client, curveQuery(run.item.id, tensor.row, name, run.kinds.length > 1 ? tensor.kind : null));
   const one = tensor.statistics.find((statistic) => statistic.name === name);
@@ -60,7 +60,7 @@ function StatisticTooltip({ run, client, choice, tensor, name, whole, isRight }:
   );
 }
 
-/** How unusual the number is, and beside what. */
+/** The z-scores, and what they compare with. */
 function Scores({ statistic: { z_history, z_step, n_history, n_step }, of }: { statistic: StatisticView; of: string }) {
   const others = `${of === VALUE ? "tensors" : `${quantityTitle(of)}s`} of its role at this step`;
   return (

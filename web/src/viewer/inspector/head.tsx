@@ -9,7 +9,7 @@ import { counted } from "../../lib/formatting";
 import type { RowView, TensorView } from "../../lib/wire";
 import { csvQuery, valuesLink } from "../data/api";
 import { describePass, selectRow, siteOf } from "../choice";
-import { copyText } from "../clipboard";
+import { copyText } from "../../lib/clipboard";
 import type { PanelProps } from "../panels/props";
 
 /** Maximum number of values to copy as text. */
@@ -54,7 +54,7 @@ function splitSite(site: string): { path: string[]; name: string } {
   const [address, ...op] = site.split("/");
   const parts = address.split(".").filter(Boolean);
   if (op.length) return { path: parts, name: op.join("/") };
-  // A number alone is no name.
+  // An index alone, such as `3`, is not a useful name.
   const n = parts.findLastIndex((part) => !/^\d+$/.test(part));
   return n < 0 ? { path: [], name: site } : { path: parts.slice(0, n), name: parts.slice(n).join(".") };
 }
@@ -65,13 +65,13 @@ export function ExportBar({ run, choice, row, tensor, client }: PanelProps & { r
   const hasValue = tensor.dtype !== "";
   const site = siteOf(run, row);
   const python = snippet({ ...row, site }, choice.step, choice.sample);
-  // Of a chosen sample, what is taken along is its own part.
+  // With a selected sample, only its values are copied and downloaded.
   const sample = tensor.n_samples > 0 ? choice.sample : null;
   const shape = sample === null ? tensor.shape : tensor.shape.slice(1);
   const n = shape.reduce((product, size) => product * size, 1);
   const whose = sample === null ? "the kept values" : `the values of sample ${sample}`;
   const value = async (): Promise<string> => nestedList(elementsOf(await client.load(csvQuery(id, row.row, choice.step, sample)), shape), shape);
-  const numbers = (): string => tensor.statistics.map(({ name, value: own, word }) => `${name}\t${own ?? word}`).join("\n");
+  const numbers = (): string => tensor.statistics.map(({ name, value: own, non_finite }) => `${name}\t${own ?? non_finite}`).join("\n");
   return (
     <div class="take-along">
       <CopyButton text="site" title={`Copy ${site}`} make={() => site} />
@@ -91,8 +91,7 @@ function CopyButton({ text, title, make }: { text: string; title: string; make()
   const [state, setState] = useState<"" | "done" | "failed">("");
   const copy = async (): Promise<void> => {
     try {
-      await copyText(await make());
-      setState("done");
+      setState((await copyText(await make())) ? "done" : "failed");
     } catch {
       setState("failed");
     }

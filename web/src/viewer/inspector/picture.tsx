@@ -33,7 +33,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
         <>
           <div class="picture-bar">
             <Scales scale={scale} hasBatch={tensor.n_samples > 1} image={image} onChoose={(is) => act(keepScale(is))} />
-            {image.n_all > 1 && <Tiles image={image} onChoose={(tile) => act(keepTile(tile))} />}
+            {image.n_tiles_total > 1 && <Tiles image={image} onChoose={(tile) => act(keepTile(tile))} />}
           </div>
           <Pixels image={image} isDark={isDark} read={read} unit={tensor.is_normalized ? " σ from the batch mean" : ""} name={tensor.tokens?.is_square ? (index) => attentionPair(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
         </>
@@ -43,7 +43,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
   );
 }
 
-/** Which token looks at which. */
+/** Query and key token of an attention weight. */
 function attentionPair(tokens: readonly string[], index: readonly number[]): string {
   const [from, to] = index.slice(-2);
   return from < tokens.length && to < tokens.length ? `${tokens[from]} → ${tokens[to]} ` : "";
@@ -54,16 +54,16 @@ function Scales({ scale, hasBatch, image, onChoose }: { scale: Paint["scale"]; h
   const choices = [
     { value: "raw", text: "raw", title: "Raw values on one color scale" },
     ...(hasBatch ? [{ value: "batch", text: "vs. batch", title: "Deviation from the batch mean, in standard deviations" }] : []),
-    ...(image.n_all > 1 ? [{ value: "each", text: `each ${image.tile_word}`, title: `Separate color scale for each ${image.tile_word}` }] : []),
+    ...(image.n_tiles_total > 1 ? [{ value: "each", text: `each ${image.tile_word}`, title: `Separate color scale for each ${image.tile_word}` }] : []),
   ] as const;
   if (choices.length < 2) return null;
   const value = choices.some((one) => one.value === scale) ? scale : "raw";
   return <Segments<string> name="Values" value={value} onChoose={(is) => onChoose(is as Paint["scale"])} choices={choices} />;
 }
 
-/** All channels or heads at once, or one after the other. */
+/** Show all channels or heads, or step through them. */
 function Tiles({ image, onChoose }: { image: Image; onChoose(tile: number | null): void }) {
-  const { tile_word: word, n_all: n } = image;
+  const { tile_word: word, n_tiles_total: n } = image;
   if (image.n_tiles > 1) return <span class="quiet hide-narrow">click a {word} to see it alone</span>;
   const at = image.first[image.axes[0]] ?? 0;
   const go = (by: number): void => onChoose((at + by + n) % n);
@@ -78,7 +78,7 @@ function Tiles({ image, onChoose }: { image: Image; onChoose(tile: number | null
   );
 }
 
-/** What the chosen sample alone amounts to. */
+/** Statistics of the selected sample. */
 function SampleNumbers({ tensor }: { tensor: TensorView }) {
   const statistics = (tensor.picture?.statistics ?? []).filter(([, value]) => value !== null);
   if (!statistics.length) return null;

@@ -11,8 +11,8 @@ import { Tokens } from "./tokens";
 
 export function Sample(props: PanelProps & { tensor: TensorView }) {
   const { tensor } = props;
-  const { sample, tokens, beside } = tensor;
-  if (!sample && !tokens && !beside.length) return null;
+  const { sample, tokens, companions } = tensor;
+  if (!sample && !tokens && !companions.length) return null;
   return (
     <section class="sample">
       <h3>sample {sample?.number ?? props.choice.sample ?? 0}{sample?.label && <b> · {sample.label}</b>}{sample?.id && <span class="quiet"> {sample.id}</span>}</h3>
@@ -25,7 +25,7 @@ export function Sample(props: PanelProps & { tensor: TensorView }) {
           )}
         </div>
       </div>
-      {beside.length > 0 && <CompanionTable {...props} />}
+      {companions.length > 0 && <CompanionTable {...props} />}
     </section>
   );
 }
@@ -56,8 +56,8 @@ function SampleCanvas({ image }: { image: SampleImage }) {
 /** Outputs and targets of the same sample, one below the other so that they compare. */
 function CompanionTable({ run, tensor, act, state }: PanelProps & { tensor: TensorView }) {
   return (
-    <dl class="beside">
-      {tensor.beside.map(({ row, site, role, shape, text, verdict }) => {
+    <dl class="companions">
+      {tensor.companions.map(({ row, site, role, shape, text, verdict }) => {
         const own = run.rows[row];
         const go = (): void => act(selectRow(own, state));
         const round = own?.iteration ? ` in iteration ${own.iteration}` : "";

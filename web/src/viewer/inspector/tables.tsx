@@ -60,7 +60,7 @@ function contentColumns(items: readonly SampleItem[]): Column[] {
 
 /** The columns of numbers. */
 function columnsOf({ values, n_rows: n, n_columns: across }: Matrix, { columns, n_rows }: TableView): Column[] {
-  // Either way round: a row for each line of the table, or one for each column.
+  // The array may be transposed: one row per line of the table, or one per column.
   const isTurned = n === columns.length && across === n_rows && n !== across;
   return columns.map((name, place) => {
     const at = (row: number): number => (isTurned ? values[place * across + row] : values[row * across + place]);

@@ -18,10 +18,10 @@ const [LOW, TALL] = [150, 360];
 /** Options of the curves, stored in the URL. */
 interface CurveOptions extends LinesOptions {
   readonly search: string;
-  /** Null: each as suits it. */
+  /** Null chooses automatically for each curve. */
   readonly isLog: boolean | null;
   readonly smoothing: number;
-  /** The one that is drawn large. */
+  /** The enlarged curve. */
   readonly large: string;
 }
 
@@ -66,7 +66,7 @@ function words(of: string, passes: string): string {
   return [of, passes].filter(Boolean).join(" · ");
 }
 
-/** Which color is which run, and which dash which kind of step. */
+/** Legend: colors of runs, dash patterns of kinds of steps. */
 function RunsLegend({ runs, kinds }: { runs: readonly ShownRun[]; kinds: readonly string[] }) {
   if (runs.length < 2 && !kinds.length) return null;
   return (
@@ -132,7 +132,7 @@ interface ChartProps extends PanelProps {
   onLarge(id: string): void;
 }
 
-/** A logged number may be called like a statistic. */
+/** Prefixed, because a logged value may have the name of a statistic. */
 function loggedId(name: string): string {
   return `logged ${name}`;
 }
@@ -142,7 +142,7 @@ function ScalarChart(props: ChartProps) {
 }
 
 function LoadedScalar(props: ChartProps) {
-  // Numbers are logged at every step, of which few have a kind that was recorded.
+  // Values are logged at every step, but only recorded steps have a kind.
   const lines = useScalarLines(props.client, props.runs, props.name, { ...props.options, kind: null, isByKind: false });
   return <Chart {...props} id={loggedId(props.name)} title={props.name} found={lines} isLogBySelf={false} />;
 }
@@ -161,7 +161,7 @@ interface LoadedProps extends ChartProps {
   readonly title: string;
   readonly found: Lines;
   readonly isLogBySelf: boolean;
-  /** What to say where it is a number at no step. */
+  /** Message if no value is finite. */
   readonly broken?: string;
 }
 

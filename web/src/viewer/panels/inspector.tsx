@@ -24,7 +24,7 @@ export function InspectorPanel(props: PanelProps) {
   if (step < 0) return <Empty title="No steps recorded yet">Tensors appear here after the first recorded step.</Empty>;
   if (!row && state.node !== null) return <NotInRun {...props} node={state.node} />;
   if (!row) return <Hints />;
-  // What was shown of another tensor says nothing about this one.
+  // Stale data of another tensor must not be shown as that of this one.
   const tensor = value && value.row === row.row ? value : undefined;
   const statistic = chosenStatistic(run, state.statistic);
   return (
@@ -42,7 +42,7 @@ export function InspectorPanel(props: PanelProps) {
   );
 }
 
-/** What is drawn over steps: what colors the graph, else the size of the values. */
+/** The statistic to plot: that of the graph's colors, else the magnitude. */
 function chosenStatistic(run: RunView, selected: string): string {
   return run.statistics.includes(selected) ? selected : defaultStatistic(run.statistics);
 }
@@ -51,7 +51,7 @@ function Empty({ title, children }: { title: string; children: string }) {
   return <article class="panel"><h2>{title}</h2><p class="note">{children}</p></article>;
 }
 
-/** What was selected in another run, or in the address, is not in this one. */
+/** The tensor selected in another run, or in the URL, is not in this one. */
 function NotInRun({ run, runs, node, act }: PanelProps & { node: string }) {
   const having = runs.filter(({ view }) => rowsOfNode(view, node).length);
   return (

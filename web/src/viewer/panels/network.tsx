@@ -13,7 +13,7 @@ import { useNarrow } from "../use-narrow";
 import { VirtualTable, type Column } from "../virtual-table";
 
 const KEPT = "module";
-/** Columns for which a narrow window has no room; the card of the selected module has them, too. */
+/** Columns hidden in narrow windows; the card of the selected module shows them. */
 const BESIDE = new Set(["class", "bytes"]);
 
 export function NetworkPanel({ run, state, act, client }: PanelProps) {
@@ -126,7 +126,7 @@ function columnsOf(modules: readonly ModuleRow[], network: NetworkView, { inside
   ];
 }
 
-/** Areas as large as the parameters are many; hatched where none of them is trained. */
+/** Treemap by number of parameters; frozen modules are hatched. */
 function Treemap({ modules, inside, selected, onSelect }: { modules: readonly ModuleRow[]; inside: Tree["inside"]; selected: number; onSelect(row: number): void }) {
   const host = useRef<HTMLDivElement>(null);
   const [{ width, height }, setSize] = useState({ width: 0, height: 0 });

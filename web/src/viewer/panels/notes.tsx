@@ -71,7 +71,7 @@ export function searchNotes(notes: readonly NoteView[], query: string): Int32Arr
   return Int32Array.from(notes.flatMap((note, row) => (fits(note) ? [row] : [])));
 }
 
-/** All of the selected note, of which the table may have only the beginning. */
+/** The full text of the selected note, which the table may cut. */
 function FullNote({ note: { step, level, text, about, time } }: { note: NoteView }) {
   return (
     <div class="note-whole" aria-label="Selected note">
@@ -81,7 +81,7 @@ function FullNote({ note: { step, level, text, about, time } }: { note: NoteView
   );
 }
 
-/** Where there is little room, time and what it is about stand with the selected note alone. */
+/** In narrow windows, only the selected note shows its time and fields. */
 function columnsOf(notes: readonly NoteView[], isNarrow: boolean): Column[] {
   const about: Column = { name: "about", title: "about", width: 180, text: (row) => formatAbout(notes[row].about), by: (row) => formatAbout(notes[row].about) };
   return [

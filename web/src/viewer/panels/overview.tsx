@@ -5,7 +5,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Menu, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
 import { axisOf } from "../../lib/charts/symlog";
-import { rangeAt, type Range } from "../../lib/overview";
+import { rangeAt, type Range } from "../charts/quantile-range";
 import { quantityTitle } from "../../lib/quantity";
 import { aboutOf, isQuantile, selectableStatistics, statisticOf, titleOf } from "../../lib/statistics";
 import { anomalyAt, statisticAt, zAt, type Matrix } from "../../lib/node-colors";
@@ -27,7 +27,7 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
   const { ofs } = optionsOf(run);
   const [role, query] = [state.kept.role ?? "", state.kept.find ?? ""];
   const roles = useMemo(() => [...new Set(run.rows.map((row) => row.role))], [run.rows]);
-  // What was chosen for the page, not what there is of the selected tensor.
+  // The selection of the user, not the closest match for the selected tensor.
   const asked = choose(run, { ...state, node: null }).of;
   const here = state.kept.of === "all" ? "all" : asked;
   const rows = useMemo(() => chosen(run, { role, query, of: here }), [run.rows, role, query, here, ofs]);
@@ -68,7 +68,7 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
   );
 }
 
-/** Less room than this, and columns come closer together. */
+/** Width in pixels below which columns are compact. */
 const TIGHT = 640;
 
 function useTight(place: RefObject<HTMLElement | null>): boolean {
@@ -101,7 +101,7 @@ function chosen(run: RunView, { role, query, of }: { role: string; query: string
   }), (row) => row.row);
 }
 
-/** What stands beside a name in its column, in pixels. */
+/** Width of the dot and padding beside a name, in pixels. */
 const ROOM = 34;
 /** Of a letter in the column of names. */
 const LETTER = 7.25;
@@ -156,7 +156,7 @@ function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array, isTig
 function numberColumn(name: string, matrix: Matrix, statistics: readonly string[]): Column {
   const column = statistics.indexOf(name);
   const { unit, is_fault: isFault } = statisticOf(name);
-  // Zeros say something beside the number of elements.
+  // The number of zeros is meaningful only relative to the number of elements.
   const isShare = unit === "elements" && !isFault && statistics.includes("count");
   const count = statistics.indexOf("count");
   const at = (row: number): number => statisticAt(matrix, row, column) / (isShare ? statisticAt(matrix, row, count) : 1);

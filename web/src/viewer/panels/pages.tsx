@@ -5,7 +5,7 @@ import { takesKeys } from "../../graph/keyboard";
 import { Icon } from "../../graph/icons";
 import { Menu } from "../../graph/controls";
 import { LinksContext, type Links } from "../../pages/links";
-import { PlatesBody, PlatesNav } from "../../pages/page";
+import { BlocksBody, BlocksNav } from "../../pages/page";
 import type { PageView } from "../../pages/wire";
 import type { RunItem, Topic } from "../../lib/wire";
 import "../../style/viewer-pages.css";
@@ -109,7 +109,7 @@ function Entry({ item, isOn, onChoose }: { item: RunItem; isOn: boolean; onChoos
   );
 }
 
-/** The list where there is little room. */
+/** The list as a menu, for narrow windows. */
 function CompactList({ own, item, onChoose }: ListProps) {
   const named = ({ name, kind, page }: RunItem): string => `${name} · ${kind === "activations" ? "collection" : page ? typeName(page.type) : "result"}`;
   return (
@@ -144,7 +144,7 @@ interface SelectedItemProps {
   readonly isDark: boolean;
 }
 
-/** The page of what was chosen; of a collection, the bar that goes from unit to unit above it. */
+/** The page of the selected entry; for a collection with the unit bar above it. */
 function SelectedItem({ topic, item, items, unit: asked, act, client, isDark }: SelectedItemProps) {
   const place = useRef<HTMLDivElement>(null);
   const isCollection = item.kind === "activations" && topic === "neurons";
@@ -168,7 +168,7 @@ function SelectedItem({ topic, item, items, unit: asked, act, client, isDark }: 
     client.prefetch(next.map((each) => unitQuery(item.id, nameOf(each), editions)));
   }, [client, unit, isOld, editions]);
   return (
-    <div class={`plates page-pane${isDark ? " dark" : ""}`} ref={place}>
+    <div class={`blocks page-pane${isDark ? " dark" : ""}`} ref={place}>
       {isCollection && sites.length > 0 && <UnitBar sites={sites} unit={unit} onGo={go} />}
       {item.page && item.problems.length > 0 && <div class="note failure page-trouble" role="alert">{item.problems.slice(0, 5).map((problem) => <p key={problem}>{problem}</p>)}</div>}
       {!item.page ? <Failure what={item.name} error={item.problems[0] ?? "It could not be opened."} />
@@ -183,8 +183,8 @@ function PageContent({ view: { page }, isDark, isOld }: { view: PageView; isDark
   const scroller = useRef<HTMLDivElement>(null);
   return (
     <>
-      <div class="page-head"><h1 title={page.title}>{page.title}</h1><PlatesNav page={page} scroller={() => scroller.current} /></div>
-      <div class={`plates-body${isOld ? " old" : ""}`} ref={scroller} aria-busy={isOld}><PlatesBody key={page.title} page={page} isDark={isDark} /></div>
+      <div class="page-head"><h1 title={page.title}>{page.title}</h1><BlocksNav page={page} scroller={() => scroller.current} /></div>
+      <div class={`blocks-body${isOld ? " old" : ""}`} ref={scroller} aria-busy={isOld}><BlocksBody key={page.title} page={page} isDark={isDark} /></div>
     </>
   );
 }
@@ -196,7 +196,7 @@ function useUnitKeys(place: { readonly current: HTMLElement | null }, hear: ((ke
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
       const at = event.composedPath()[0];
-      // A tab that is hidden, or below a sheet, rests.
+      // Ignore keys while the tab is hidden or a dialog is open.
       const isOff = !place.current || place.current.closest("[hidden]") || place.current.closest(".viewer")?.querySelector("[aria-modal=true]");
       if (event.defaultPrevented || isOff || event.ctrlKey || event.metaKey || event.altKey || takesKeys(at instanceof Element ? at : null, event.key)) return;
       if (newest.current?.(event.key)) event.preventDefault();

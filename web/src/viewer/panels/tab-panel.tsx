@@ -1,7 +1,7 @@
 // Container of one tab: created on first use, kept while hidden, with its own error boundary.
 //
-// Each has a root of its own. Where a part of one tree is left out of a render, what Preact keeps of it points at the
-// tree of the render before, which keeps whatever was on the page then: an hour of clicking would keep all of it.
+// Each tab has its own Preact root. If a part of a tree is skipped in a render, Preact keeps a reference to the previous
+// tree, and with it everything that was on the page then: an hour of clicking would leak all of it.
 
 import { Component, render, type ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";

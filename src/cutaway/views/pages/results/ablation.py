@@ -21,7 +21,7 @@ def ablation_page(ablation: Ablation) -> Page:
         ]
     )
     named = listed(ablation.units, _MOST_NAMED)
-    sections = [Section("In short", f"Units, in this order: {named}.", [facts]), *ablation_sections(ablation)]
+    sections = [Section("Summary", f"Units, in this order: {named}.", [facts]), *ablation_sections(ablation)]
     return Page(f"Ablation by {ablation.method}", "Measured in the running model.", sections, topic="neurons")
 
 

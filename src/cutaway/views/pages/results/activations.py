@@ -12,7 +12,7 @@ from cutaway.core.formatting import human_bytes, percent, plural
 from cutaway.results.ranking import Ranking
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.sampling import UnitReader
-from cutaway.views.pages.model import Column, Fact, Facts, Page, Plate, Section, Table
+from cutaway.views.pages.model import Block, Column, Fact, Facts, Page, Section, Table
 from cutaway.views.pages.page_items import model_of
 
 _MOST_PROBLEMS: Final = 500
@@ -55,7 +55,7 @@ def activations_view(acts: Activations) -> PageView:
 def activations_page(acts: Activations) -> Page:
     """The page of a collection; reads no values."""
     sections = [
-        Section("In short", "" if acts.is_whole else _HALF, [Facts(_facts(acts))]),
+        Section("Summary", "" if acts.is_whole else _HALF, [Facts(_facts(acts))]),
         Section("Sites", "Collected sites, in the order of the units.", [_sites(acts)]),
     ]
     made_of = _provenance(acts.provenance)
@@ -131,7 +131,7 @@ def _facts(acts: Activations) -> list[Fact]:
     return facts
 
 
-def _sites(acts: Activations) -> Plate:
+def _sites(acts: Activations) -> Block:
     rows = zip(acts.sites, acts.widths, strict=True)
     return Table([Column("site"), Column("units", "number")], list(rows))
 

@@ -48,7 +48,7 @@ def attention_page(attention: Attention) -> Page:
         sections.insert(-1, Section("Head statistics", "", [Facts(_sink_facts(attention))]))
     if attention.notes:
         notes = [Prose(note) for note in attention.notes]
-        sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
+        sections[0] = replace(sections[0], blocks=[*notes, *sections[0].blocks])
     of = "" if is_one else f"{plural(len(attention.layers), 'layer')} × {plural(attention.n_heads, 'head')}"
     about = summary_line(
         model_name(attention.about), "attention weights", of, *map(_remark, _sink_facts(attention)[:1])
@@ -75,10 +75,10 @@ def _provenance(attention: Attention) -> Section:
 def _sink_facts(attention: Attention) -> list[Fact]:
     is_one = len(attention.layers) * attention.n_heads == 1
     of = "" if is_one else "mean over heads"
-    found = [("on the first token", attention.first)]
+    facts = [("on the first token", attention.first)]
     if is_one and not attention.is_cross:
-        found += [("on the previous token", attention.previous), ("on the token itself", attention.itself)]
-    shares = [Fact(name, percent(float(values.mean())), of) for name, values in found if np.isfinite(values).all()]
+        facts += [("on the previous token", attention.previous), ("on the token itself", attention.itself)]
+    shares = [Fact(name, percent(float(values.mean())), of) for name, values in facts if np.isfinite(values).all()]
     return [*shares, *([Fact("entropy", f"{float(attention.entropy.mean()):.2f}", "nats")] if is_one else [])]
 
 
@@ -99,10 +99,10 @@ def _by_target(attention: Attention) -> list[Section]:
         f"{'' if is_one else ', mean over heads and layers'}. Many heads rest on the first token (an attention "
         "sink), so the full color is the largest share of any other token."
     )
-    plate = ColoredText(
+    block = ColoredText(
         _targets(attention), [text], is_signed=False, most=most, is_share=True, missing="not seen by this target"
     )
-    return [Section("Attention by target", about, [plate], is_wide=True)]
+    return [Section("Attention by target", about, [block], is_wide=True)]
 
 
 def _by_head(attention: Attention) -> list[Section]:
@@ -125,8 +125,8 @@ def _by_head(attention: Attention) -> list[Section]:
     if left > 0:
         about += f" The {len(order)} heads with the least attention to the first token; pick(layer, head) shows others."
     heads = [_name(attention, i, j) for i, j in order]
-    plate = ColoredText(heads, texts, is_signed=False, most=most, is_share=True, missing="not seen by this target")
-    return [Section("Attention by head", about, [plate], is_wide=True)]
+    block = ColoredText(heads, texts, is_signed=False, most=most, is_share=True, missing="not seen by this target")
+    return [Section("Attention by head", about, [block], is_wide=True)]
 
 
 def _maps(attention: Attention) -> list[Section]:
@@ -175,18 +175,18 @@ def _heads(attention: Attention) -> list[Section]:
     shares = [("On the first token", attention.first)]
     if not attention.is_cross:
         shares += [("On the previous token", attention.previous), ("On the token itself", attention.itself)]
-    plates = [
+    blocks = [
         Heatmap(names, columns, values[::-1].tolist(), low=0.0, is_share=True, shows_numbers=False, title=title)
         for title, values in shares
     ]
     entropy = attention.entropy[::-1].tolist()
-    plates.append(Heatmap(names, columns, entropy, low=0.0, shows_numbers=False, title="Entropy"))
+    blocks.append(Heatmap(names, columns, entropy, low=0.0, shows_numbers=False, title="Entropy"))
     about = (
         "Layer by head, last layer on top; each map has its own scale. Entropy is how widely a head attends, in nats: "
         "0 for a single token."
     )
     return [
-        Section("Head statistics", about, plates, is_wide=True),
+        Section("Head statistics", about, blocks, is_wide=True),
         Section("Heads by attention to the first token", "Least first.", [_table(attention)], is_wide=True),
     ]
 

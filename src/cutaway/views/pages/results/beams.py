@@ -9,7 +9,7 @@ import numpy as np
 from cutaway.core.formatting import figures
 from cutaway.results.generation import Beams
 from cutaway.results.token_names import readable
-from cutaway.views.pages.model import Cell, ColoredText, Column, Plate, Section, Table, Text
+from cutaway.views.pages.model import Block, Cell, ColoredText, Column, Section, Table, Text
 
 _MOST_LINES = 200
 _MOST_TEXTS = 12
@@ -55,7 +55,7 @@ def _lines(beams: Beams) -> Iterator[list[Cell]]:
         waiting += [(each, depth + 1) for each in reversed(after)]
 
 
-def _texts(beams: Beams) -> list[Plate]:
+def _texts(beams: Beams) -> list[Block]:
     """The final beams, best first, each token colored by its probability."""
     ends = sorted(set(range(len(beams))) - set(beams.parents.tolist()), key=lambda node: -float(beams.scores[node]))
     last = int(beams.steps.max(initial=0))

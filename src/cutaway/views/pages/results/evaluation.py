@@ -8,13 +8,13 @@ from cutaway.core.formatting import fixed, plural
 from cutaway.results.evaluation import Estimate, Evaluation, Layers
 from cutaway.views.pages.model import (
     Bars,
+    Block,
     Column,
     Fact,
     Facts,
     Line,
     Lines,
     Page,
-    Plate,
     Prose,
     Section,
     Table,
@@ -27,7 +27,7 @@ def evaluation_page(evaluation: Evaluation) -> Page:
     """The page of an `Evaluation`."""
     about = evaluation.setting
     sections = [
-        Section("In short", "", [Facts(_summary_facts(evaluation)), *notes_prose(evaluation.notes)], is_wide=True)
+        Section("Summary", "", [Facts(_summary_facts(evaluation)), *notes_prose(evaluation.notes)], is_wide=True)
     ]
     if evaluation.kept:
         text = f"A probe trained on the top n units only, scored on held-out rows. {intervals_text(evaluation)}"
@@ -69,7 +69,7 @@ def layers_page(layers: Layers) -> Page:
     if first.majority is not None:
         facts.append(Fact("most frequent class", fixed(first.majority), "always predicted"))
     sections = [
-        Section("In short", "", [Facts(facts), *notes_prose(first.notes)], is_wide=True),
+        Section("Summary", "", [Facts(facts), *notes_prose(first.notes)], is_wide=True),
         Section(
             "Score by site",
             f"A probe on all units of each site. {intervals_text(first)}",
@@ -81,7 +81,7 @@ def layers_page(layers: Layers) -> Page:
     return Page("Layers", setting_text(first), sections, topic="neurons")
 
 
-def site_plots(layers: Layers) -> list[Plate]:
+def site_plots(layers: Layers) -> list[Block]:
     """Plots of the score, selectivity and mutual information by site, where known."""
     first = layers.evaluations[0]
     x = [float(place) for place in range(1, len(layers) + 1)]
@@ -90,15 +90,15 @@ def site_plots(layers: Layers) -> list[Plate]:
         lines.append(line_of("control task", [each.control_all for each in layers.evaluations], is_dashed=True))
     if first.majority is not None:
         lines.append(Line("most frequent class", [first.majority] * len(layers), is_dashed=True))
-    plates: list[Plate] = [Lines("site", first.setting.metric, x, lines, title=first.setting.metric.capitalize())]
+    blocks: list[Block] = [Lines("site", first.setting.metric, x, lines, title=first.setting.metric.capitalize())]
     if first.control_all is not None:
         chosen = [line_of("score minus control task", layers.selectivity)]
-        plates.append(Lines("site", "selectivity", x, chosen, title="Selectivity"))
+        blocks.append(Lines("site", "selectivity", x, chosen, title="Selectivity"))
     if first.information_all is not None and first.entropy is not None:
         bits = [line_of("bits on held-out rows", layers.information)]
         bits.append(Line("entropy of the classes", [first.entropy] * len(layers), is_dashed=True))
-        plates.append(Lines("site", "bits", x, bits, title="Mutual information"))
-    return plates
+        blocks.append(Lines("site", "bits", x, bits, title="Mutual information"))
+    return blocks
 
 
 def ablated_inputs_sections(evaluation: Evaluation) -> list[Section]:
@@ -192,7 +192,7 @@ def intervals_text(evaluation: Evaluation) -> str:
     return f"Intervals cover {100 * about.level:.0f} % of bootstrap resamples of {about.groups}{more}."
 
 
-def notes_prose(notes: Sequence[str]) -> list[Plate]:
+def notes_prose(notes: Sequence[str]) -> list[Block]:
     return [Prose("\n\n".join(f"{note[:1].upper()}{note[1:]}" for note in notes))] if notes else []
 
 
@@ -210,7 +210,7 @@ def _curve(evaluation: Evaluation) -> Lines:
     )
 
 
-def _score_table(evaluation: Evaluation) -> list[Plate]:
+def _score_table(evaluation: Evaluation) -> list[Block]:
     named = [
         (evaluation.setting.metric, evaluation.kept),
         ("minus all units", evaluation.delta),

@@ -34,7 +34,7 @@ def factors_page(factors: Factors) -> Page:
     """The page of a factorization."""
     sections = [*_text(factors), *_over_positions(factors), _made_of(factors), *_layers(factors), *_overlap(factors)]
     if factors.notes:
-        sections[0] = replace(sections[0], plates=[*map(Prose, factors.notes), *sections[0].plates])
+        sections[0] = replace(sections[0], blocks=[*map(Prose, factors.notes), *sections[0].blocks])
     of = f"{factors.n_units:,} units of {plural(len(factors.layer_names), 'layer')}"
     left = f"{percent(factors.error)} of the activations unexplained, by norm"
     options = {name: value for name, value in factors.about.items() if name != "n"}
@@ -67,19 +67,19 @@ def _text(factors: Factors) -> list[Section]:
     is_signed = factors.method == "pca"
     if is_signed and len(factors) > 1:
         about += " Each factor is scaled by its standard deviation, because the first is far larger."
-    plate = ColoredText(channels, _texts(factors), is_signed=is_signed, is_contest=len(factors) > 1)
-    return [Section("Text", about, [plate], is_wide=True)]
+    block = ColoredText(channels, _texts(factors), is_signed=is_signed, shows_strongest=len(factors) > 1)
+    return [Section("Text", about, [block], is_wide=True)]
 
 
 def _texts(factors: Factors) -> list[Text]:
     shown = factors.shown * _scales(factors)[:, None]  # (factor, token)
-    found, start = [], 0
+    texts, start = [], 0
     for text in factors.texts:
         values = shown[:, start : start + text.n_tokens]
         start += text.n_tokens
         written = () if text.n_prompt is None else range(text.n_prompt, text.n_tokens)
-        found.append(Text(text.pieces, values.tolist(), title=text.name, marks=tuple(written)))
-    return found
+        texts.append(Text(text.pieces, values.tolist(), title=text.name, marks=tuple(written)))
+    return texts
 
 
 def _scales(factors: Factors) -> np.ndarray:
@@ -100,12 +100,12 @@ def _over_positions(factors: Factors) -> list[Section]:
     x = list(range(factors.n_positions))
     names = [readable(piece) for piece in factors.pieces[: len(x)]]
     x_names = names if len(names) == len(x) else ()
-    plate = Lines("position", "share of its largest value", x, lines, x_names=x_names)
+    block = Lines("position", "share of its largest value", x, lines, x_names=x_names)
     return [
         Section(
             "Strength over the text",
             "Each factor at each position, as a share of its maximum.",
-            [plate],
+            [block],
             is_wide=True,
         )
     ]

@@ -13,6 +13,7 @@ from cutaway.results.generation import Generation, Tokens
 from cutaway.results.token_names import quoted, readable
 from cutaway.views.pages.model import (
     Bars,
+    Block,
     Cell,
     ColoredText,
     Column,
@@ -21,7 +22,6 @@ from cutaway.views.pages.model import (
     Line,
     Lines,
     Page,
-    Plate,
     Prose,
     Section,
     Table,
@@ -68,8 +68,8 @@ def _cut(text: str, most: int) -> str:
 
 def surprisal(gen: Generation) -> NDArray[np.float64]:
     """(target,): surprisal of each target in bits."""
-    found: NDArray[np.float64] = -gen.steps.logprobs / _BIT
-    return found
+    bits: NDArray[np.float64] = -gen.steps.logprobs / _BIT
+    return bits
 
 
 def _text(gen: Generation) -> Section:
@@ -96,8 +96,8 @@ def _text(gen: Generation) -> Section:
     if gen.kind == "classifier" and not marks:
         return Section("Text", about, [Prose(gen.prompt or "".join(pieces))], is_wide=True)
     missing = {"masked": "not masked", "classifier": "no label"}.get(gen.kind, "prompt, not generated")
-    plate = ColoredText(_CHANNELS, texts, is_signed=False, most=most, missing=missing)
-    return Section("Text", about, [plate], is_wide=True)
+    block = ColoredText(_CHANNELS, texts, is_signed=False, most=most, missing=missing)
+    return Section("Text", about, [block], is_wide=True)
 
 
 def places(gen: Generation) -> list[tuple[int, int]]:
@@ -133,7 +133,7 @@ def _in_short(gen: Generation) -> Section:
     if steps.n_kept is not None and len(gen):
         low, high = int(steps.n_kept.min()), int(steps.n_kept.max())
         facts.append(Fact("could be sampled", f"{low:,}" if low == high else f"{low:,} to {high:,}", "tokens per step"))
-    return Section("In short", "", [Facts(facts)], is_wide=True)
+    return Section("Summary", "", [Facts(facts)], is_wide=True)
 
 
 def _decoding(gen: Generation) -> str:
@@ -156,12 +156,12 @@ def _curves(gen: Generation) -> list[Section]:
     if gen.steps.drawn is not None:
         lines.append(Line("sampling", gen.steps.drawn.tolist(), is_dashed=True))
     bits = [Line("surprisal", surprisal(gen).tolist()), Line("entropy", (gen.steps.entropies / _BIT).tolist())]
-    plates: list[Plate] = [
+    blocks: list[Block] = [
         Lines(over, "probability", x, lines, x_names=names, title="Probability"),
         Lines(over, "bits", x, bits, x_names=names, title="Surprisal and entropy"),
     ]
     about = "Entropy is the expected surprisal of the model, surprisal the actual one."
-    return [Section("Confidence", about, plates, is_wide=True)]
+    return [Section("Confidence", about, blocks, is_wide=True)]
 
 
 def _steps(gen: Generation) -> Section:
@@ -204,7 +204,7 @@ def _at(gen: Generation, target: int) -> str:
 
 def _alternatives(gen: Generation, target: int) -> str:
     steps = gen.steps
-    found = [
+    alternatives = [
         f"{quoted(piece)} {percent(math.exp(logprob))}"
         for piece, token, logprob in zip(
             steps.candidate_pieces[target],
@@ -214,7 +214,7 @@ def _alternatives(gen: Generation, target: int) -> str:
         )
         if token != gen.target_ids[target]
     ]
-    return ", ".join(found[:_MOST_OTHERS])
+    return ", ".join(alternatives[:_MOST_OTHERS])
 
 
 def _labels(gen: Generation) -> list[Section]:

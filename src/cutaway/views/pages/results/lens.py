@@ -20,8 +20,10 @@ _MOST_APART = 4
 """Targets with their own chart or table."""
 _MOST_WATCHED = 2
 _PALEST = 10_000
+"""From this rank on, cells have the palest color: the map is about the ranks near 1."""
 _NOTED = 5
 _FAR = 2.0
+"""The embedding is left out of the chart if its KL is this many times that of all layers, which it would flatten."""
 _EMBEDDING = "embedding"
 
 
@@ -29,9 +31,9 @@ def lens_page(lens: Lens) -> Page:
     """The page of a lens."""
     shown = np.arange(max(0, len(lens.targets) - _MOST_TARGETS), len(lens.targets))
     names = _names(lens)
-    sections = [*_picture(lens, shown, names), Section("In short", "", [Facts(_in_short(lens))], is_wide=True)]
+    sections = [*_picture(lens, shown, names), Section("Summary", "", [Facts(_in_short(lens))], is_wide=True)]
     notes = [Prose(_sentence(note)) for note in lens.notes]
-    sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
+    sections[0] = replace(sections[0], blocks=[*notes, *sections[0].blocks])
     if lens.watched is not None and len(lens.watched):
         sections += _watched_sections(lens, lens.watched, shown, names)
     sections += [_lines(lens, shown, names), _distances(lens), _layers(lens), *_words(lens, shown, names)]
@@ -109,7 +111,7 @@ def _note(lens: Lens, pieces: np.ndarray, layer: int, target: int) -> str:
 def _watched_sections(lens: Lens, watched: Watched, shown: np.ndarray, names: list[str]) -> list[Section]:
     tokens = [readable(piece) for piece in watched.pieces]
     low = float(max(10, min(_PALEST, lens.n_classes or _PALEST)))
-    found = []
+    sections = []
     for target in shown[:_MOST_WATCHED]:
         heights = np.log10(watched.ranks[:, target])  # (layer, token)
         lines = [Line(name, heights[:, place].tolist()) for place, name in enumerate(tokens)]
@@ -119,8 +121,8 @@ def _watched_sections(lens: Lens, watched: Watched, shown: np.ndarray, names: li
             f"Ranks of {', '.join(tokens)} at every layer in place of {names[target]}; at 0 a token is the most "
             f"likely. {_counting(lens)}"
         )
-        found.append(Section(f"Watched tokens at {names[target]}", about, [chart, ranks]))
-    return found
+        sections.append(Section(f"Watched tokens at {names[target]}", about, [chart, ranks]))
+    return sections
 
 
 def _x(lens: Lens, y: str) -> tuple[str, str, list[float]]:
@@ -131,7 +133,7 @@ def _x(lens: Lens, y: str) -> tuple[str, str, list[float]]:
 
 def _blocks(lens: Lens) -> list[float] | None:
     """The block number of each layer, a little less for points inside a block; None if names have no number."""
-    found: list[float] = []
+    positions: list[float] = []
     numbers = [
         -1 if name == _EMBEDDING else int(name.split()[0]) if name[:1].isdigit() else None for name in lens.layers
     ]
@@ -139,8 +141,8 @@ def _blocks(lens: Lens) -> list[float] | None:
         if number is None:
             return None
         inside = sum(each == number for each in numbers[place + 1 :])  # later points of the same block
-        found.append(number - inside / max(1, numbers.count(number)))
-    return found if all(a < b for a, b in pairwise(found)) else None
+        positions.append(number - inside / max(1, numbers.count(number)))
+    return positions if all(a < b for a, b in pairwise(positions)) else None
 
 
 def _counting(lens: Lens) -> str:
@@ -161,7 +163,7 @@ def _distances(lens: Lens) -> Section:
     """KL and entropy by layer; the embedding alone can be so far away that it would hide the rest."""
     kl: list[float | None] = [*_mean(lens.kl)]
     about = (
-        "How far each layer is from the model's output, and how undecided it is: nats, means over targets. "
+        "KL divergence of each layer to the model's output, and its entropy: in nats, means over targets. "
         f"{_counting(lens)}"
     )
     others = [value for value in kl[1:] if value is not None]
@@ -207,7 +209,7 @@ def _layers(lens: Lens) -> Section:
 
 def _words(lens: Lens, shown: np.ndarray, names: list[str]) -> list[Section]:
     """The predictions of each layer in place of the first targets."""
-    plates = []
+    blocks = []
     for target in shown[:_MOST_APART]:
         columns = [Column("layer"), Column("rank", "number", "of the target"), Column("probability", "share")]
         columns += [Column(str(place + 1)) for place in range(min(_NOTED, lens.k))]
@@ -222,6 +224,6 @@ def _words(lens: Lens, shown: np.ndarray, names: list[str]) -> list[Section]:
                 zip(lens.layers, lens.top(min(_NOTED, lens.k), target=int(target)), strict=True)
             )
         ]
-        plates.append(Table(columns, rows, title=f"In place of {names[target]}"))
+        blocks.append(Table(columns, rows, title=f"In place of {names[target]}"))
     about = "The most likely tokens of each layer, best first."
-    return [Section("Top predictions", about, plates, is_wide=True)] if plates else []
+    return [Section("Top predictions", about, blocks, is_wide=True)] if blocks else []

@@ -7,7 +7,7 @@ import numpy as np
 from cutaway.core.formatting import figures, plural
 from cutaway.results.logit_attribution import LogitAttribution
 from cutaway.results.token_names import readable
-from cutaway.views.pages.model import Bars, Cell, Column, Heatmap, Page, Plate, Prose, Section, Table
+from cutaway.views.pages.model import Bars, Block, Cell, Column, Heatmap, Page, Prose, Section, Table
 from cutaway.views.pages.provenance import model_name, provenance_section, summary_line
 from cutaway.views.pages.site_names import neuron_name
 
@@ -47,10 +47,10 @@ def _provenance(found: LogitAttribution) -> Section:
 def _layers(found: LogitAttribution) -> list[Section]:
     """Embedding, layers and the rest, for each target."""
     names, values = _by_layer(found)
-    plates: list[Plate] = [Prose(note) for note in found.notes]
+    blocks: list[Block] = [Prose(note) for note in found.notes]
     shown = range(min(len(found), _MOST_BARS))
     for target in shown:
-        plates.append(
+        blocks.append(
             Bars(names[::-1], values[target, ::-1].tolist(), is_signed=True, title=_target_title(found, target))
         )
     more = f" The first {_MOST_BARS} targets; the map shows all." if len(found) > _MOST_BARS else ""
@@ -58,17 +58,17 @@ def _layers(found: LogitAttribution) -> list[Section]:
         Section(
             "By layer",
             f"Contribution of each layer, last layer on top: right supports, left opposes.{more}",
-            plates,
+            blocks,
             is_wide=True,
         )
     ]
     if len(found) > 1 and len(found) * len(names) <= _MOST_CELLS:
         columns = _targets(found)
-        plate = Heatmap(
+        block = Heatmap(
             names[::-1], columns, values.T[::-1].tolist(), is_diverging=True, shows_numbers=len(columns) <= 12
         )
         sections.append(
-            Section("All targets", "Rows are layers, last on top; columns are targets.", [plate], is_wide=True)
+            Section("All targets", "Rows are layers, last on top; columns are targets.", [block], is_wide=True)
         )
     return sections
 
@@ -107,12 +107,12 @@ def _heads(found: LogitAttribution) -> list[Section]:
         columns = [str(head) for head in range(values.shape[2])]
         maps = [("mean over targets", values.mean(0))] if len(found) > 1 else []
         maps += [(_target_title(found, target), values[target]) for target in range(min(len(found), _MOST_MAPS))]
-        plates = [
+        blocks = [
             Heatmap(rows[::-1], columns, each[::-1].tolist(), is_diverging=True, shows_numbers=False, title=title)
             for title, each in maps
         ]
         title = "Cross-attention heads" if is_cross else "Heads"
-        sections.append(Section(title, "Rows are layers, last on top; columns are heads.", plates, is_wide=True))
+        sections.append(Section(title, "Rows are layers, last on top; columns are heads.", blocks, is_wide=True))
     return sections
 
 
@@ -122,14 +122,14 @@ def _parts(found: LogitAttribution) -> Section:
     values = found.values.T
     keep = np.argsort(-np.abs(values).max(1), kind="stable")[: max(1, _MOST_CELLS // max(len(targets), 1))]
     keep = np.sort(keep)[::-1]
-    plate = Heatmap(
+    block = Heatmap(
         [names[i] for i in keep.tolist()],
         targets,
         values[keep].tolist(),
         is_diverging=True,
         shows_numbers=len(targets) <= 12,
     )
-    return Section("Parts", "Rows are parts, last on top; columns are targets.", [plate], is_wide=True)
+    return Section("Parts", "Rows are parts, last on top; columns are targets.", [block], is_wide=True)
 
 
 def _best(found: LogitAttribution) -> Section:

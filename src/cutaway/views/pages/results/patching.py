@@ -24,7 +24,7 @@ _MOST_CELLS = 200
 def patching_page(patching: Patching) -> Page:
     """The page of a patching sweep."""
     about = "How much of the clean result one value of the clean run restores: 0 is nothing, 1 is all of it."
-    sections = [Section("In short", "", [Facts(_facts(patching))]), _map(patching), _best(patching)]
+    sections = [Section("Summary", "", [Facts(_facts(patching))]), _map(patching), _best(patching)]
     return Page(f"Patching of {patching.model}", about, sections, topic="language")
 
 

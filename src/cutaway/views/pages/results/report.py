@@ -15,6 +15,7 @@ from cutaway.results.evaluation import Evaluation
 from cutaway.results.report import Asked, Report
 from cutaway.results.verdicts import verdict_of
 from cutaway.views.pages.model import (
+    Block,
     Cell,
     Column,
     Fact,
@@ -22,7 +23,6 @@ from cutaway.views.pages.model import (
     Line,
     Lines,
     Page,
-    Plate,
     Prose,
     Section,
     Table,
@@ -111,10 +111,10 @@ def _summary(report: Report) -> Section:
     ]
     if len(asked.labels) > len(most):
         labels.append(Fact("other labels", f"{len(asked.labels) - len(most):,}"))
-    plates: list[Plate] = [Prose("\n\n".join(report.answer.sentences))]
-    plates += [Facts(facts, title=f"Scores of {report.method}")] if facts else []
-    plates += [Facts(labels, title="Labels")] if labels else []
-    return Section("In short", "", plates, is_wide=True)
+    blocks: list[Block] = [Prose("\n\n".join(report.answer.sentences))]
+    blocks += [Facts(facts, title=f"Scores of {report.method}")] if facts else []
+    blocks += [Facts(labels, title="Labels")] if labels else []
+    return Section("Summary", "", blocks, is_wide=True)
 
 
 def _evaluation_facts(found: Evaluation) -> list[Fact]:
@@ -214,21 +214,21 @@ def _unit_count_sections(report: Report) -> list[Section]:
         lines.append(Line("most frequent class", [first.majority] * n, is_dashed=True))
     is_log = n > 2
     metric = first.setting.metric
-    plates: list[Plate] = [Lines("units kept", metric, first.counts, lines, is_log, title=metric.capitalize())]
+    blocks: list[Block] = [Lines("units kept", metric, first.counts, lines, is_log, title=metric.capitalize())]
     if all(each.information for each in report.evaluations.values()) and first.entropy is not None:
         bits = [line_of(method, each.information) for method, each in report.evaluations.items()]
         bits.append(Line("shuffled labels", first.information_null, is_dashed=True))
-        plates.append(Lines("units kept", "bits", first.counts, bits, is_log_x=is_log, title="Mutual information"))
+        blocks.append(Lines("units kept", "bits", first.counts, bits, is_log_x=is_log, title="Mutual information"))
     text = f"A probe trained on the top n units only, scored on held-out rows. {intervals_text(first)}"
     sections = [
-        Section("How many units are needed", text, plates, is_wide=True),
+        Section("How many units are needed", text, blocks, is_wide=True),
         Section(f"With {first.n:,} units", setting_text(first), [_methods_table(report.evaluations)], is_wide=True),
     ]
     checks = [*permutation_sections(first), *ablated_inputs_sections(first)]
     if checks:
-        plates = [replace(plate, title=part.title) for part in checks for plate in part.plates]
+        blocks = [replace(block, title=part.title) for part in checks for block in part.blocks]
         text = " ".join(f"{part.title}: {part.about[0].lower()}{part.about[1:]}" for part in checks)
-        sections.append(Section(f"Checks of {report.method}", text, plates, is_wide=True))
+        sections.append(Section(f"Checks of {report.method}", text, blocks, is_wide=True))
     return sections
 
 
@@ -283,17 +283,17 @@ def _redundancy(report: Report) -> list[Section]:
     ]
     if found.dead is not None and len(found.dead):
         facts.append(Fact("dead units", f"{len(found.dead):,}", "each forms its own cluster"))
-    plates: list[Plate] = [Facts(facts)]
+    blocks: list[Block] = [Facts(facts)]
     rows = _cluster_rows(found, own, report)
     if rows:
-        plates.append(
+        blocks.append(
             Table(
                 [Column("best unit"), *(Column(name, "number") for name in _CLUSTER_COLUMNS), Column("other members")],
                 rows,
             )
         )
     text = f"Correlated units carry the same information. Clusters of the top units by {report.method}."
-    return [Section("Redundancy", text, plates, is_wide=report.comparison is None)]
+    return [Section("Redundancy", text, blocks, is_wide=report.comparison is None)]
 
 
 def _cluster_rows(found: Clusters, own: Any, report: Report) -> list[tuple[Cell, ...]]:
@@ -314,20 +314,20 @@ def _inspected_unit_sections(report: Report) -> list[Section]:
     sections = []
     n = max(len(report.words), len(report.histograms))
     for place in range(n):
-        plates: list[Plate] = []
+        blocks: list[Block] = []
         unit = ""
         if report.words:
             words = report.words[place]
             unit = words.unit
             columns = [Column("word"), Column("score", "bar"), Column("occurrences", "number")]
             rows = list(zip(words.words, words.scores.tolist(), words.counts.tolist(), strict=True))
-            plates.append(Table(columns, rows, title="Top words, by mean z-score"))
+            blocks.append(Table(columns, rows, title="Top words, by mean z-score"))
         if report.histograms:
             unit = report.histograms[place].unit
-            plates.append(histogram_of(report.histograms[place], title="Distribution of values"))
+            blocks.append(histogram_of(report.histograms[place], title="Distribution of values"))
         if report.contexts and report.contexts[place].contexts:
-            plates.append(contexts_text(report.contexts[place], title="Top contexts"))
-        sections.append(Section(f"Unit {unit}", _ranks_text(report, unit), plates))
+            blocks.append(contexts_text(report.contexts[place], title="Top contexts"))
+        sections.append(Section(f"Unit {unit}", _ranks_text(report, unit), blocks))
     return sections
 
 
@@ -353,7 +353,7 @@ def _ablation_sections(report: Report) -> list[Section]:
     parts = ablation_sections(report.ablation)
     replacement = f"Values are replaced by {_replacement_text(report.ablation.to)}."
     return [
-        Section(f"Ablation of the top units: {part.title}", f"{part.about} {replacement}", part.plates, len(parts) == 1)
+        Section(f"Ablation of the top units: {part.title}", f"{part.about} {replacement}", part.blocks, len(parts) == 1)
         for part in parts
     ]
 
@@ -369,7 +369,7 @@ def _provenance_section(report: Report) -> Section:
     made = Table([Column("what"), Column("")], rows)
     title = f"Run time, {sum(report.seconds.values()):,.0f} seconds in total"
     took = Table([Column("part"), Column("seconds", "bar")], list(report.seconds.items()), title=title)
-    return Section("How this was made", "", [Prose(asked.call), made, took], is_wide=True)
+    return Section("Provenance", "", [Prose(asked.call), made, took], is_wide=True)
 
 
 def _text(value: object) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cutaway.results.similarity import Dissimilarities, Similarity
 from cutaway.views.pages.model import (
     Bars,
+    Block,
     Column,
     Fact,
     Facts,
@@ -19,7 +20,6 @@ from cutaway.views.pages.model import (
     Line,
     Lines,
     Page,
-    Plate,
     Prose,
     Section,
     Table,
@@ -40,7 +40,7 @@ _METHOD_SUMMARIES = {
 
 def similarity_page(similarity: Similarity) -> Page:
     """The page of a similarity: for two representations a number, for more a map."""
-    sections = [Section("In short", _METHOD_SUMMARIES[similarity.method], _in_short(similarity))]
+    sections = [Section("Summary", _METHOD_SUMMARIES[similarity.method], _in_short(similarity))]
     n_rows, n_columns = similarity.shape
     if n_rows > 1 and n_columns > 1:
         sections += [_map(similarity), *_adjacent_pairs(similarity)]
@@ -65,7 +65,7 @@ def dissimilarities_page(found: Dissimilarities) -> Page:
     if n > 1:
         low, middle, high = np.quantile(found.upper, [0, 0.5, 1]).tolist()
         facts.append(Fact("distance", f"{middle:.4g}", f"median; {low:.4g} to {high:.4g}"))
-    sections = [Section("In short", "", [Facts(facts)]), Section("Distances", sample, [heatmap], is_wide=True)]
+    sections = [Section("Summary", "", [Facts(facts)]), Section("Distances", sample, [heatmap], is_wide=True)]
     return Page("Dissimilarity of rows", "", sections, topic="language")
 
 
@@ -75,7 +75,7 @@ def _title(similarity: Similarity) -> str:
     return f"Similarity by {similarity.described}"
 
 
-def _in_short(similarity: Similarity) -> list[Plate]:
+def _in_short(similarity: Similarity) -> list[Block]:
     facts = [Fact("method", similarity.described), Fact("rows", f"{similarity.n_rows:,}", "the same in all")]
     facts += [
         Fact(name.replace("_", " "), str(value))
@@ -126,12 +126,12 @@ def _against_one(similarity: Similarity) -> Section:
     other = (similarity.column_names if is_column else similarity.row_names)[0]
     values = similarity.values.ravel().tolist()
     steps = _numbers(names)
-    plate: Plate
+    block: Block
     if steps is not None:
-        plate = Lines("step", similarity.described, steps, [Line(f"with {other}", values)])
+        block = Lines("step", similarity.described, steps, [Line(f"with {other}", values)])
     else:
-        plate = Bars(_short_names(names), values, is_signed=min(values) < 0)
-    return Section(f"Similarity with {other}", "", [plate], is_wide=True)
+        block = Bars(_short_names(names), values, is_signed=min(values) < 0)
+    return Section(f"Similarity with {other}", "", [block], is_wide=True)
 
 
 def _spectrum(similarity: Similarity) -> list[Section]:
@@ -147,12 +147,12 @@ def _spectrum(similarity: Similarity) -> list[Section]:
 
 
 def _pairs(similarity: Similarity) -> Table:
-    found = sorted(_unique_pairs(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[
+    rows = sorted(_unique_pairs(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[
         :_MOST_PAIRS
     ]
     heads = ("first", "second") if similarity.is_within else ("row", "column")
     columns = [Column(heads[0]), Column(heads[1]), Column(similarity.described, "bar")]
-    return Table(columns, found)
+    return Table(columns, rows)
 
 
 def _unique_pairs(similarity: Similarity) -> list[tuple[str, str, float]]:
@@ -187,7 +187,7 @@ def _short_names(names: Sequence[str]) -> list[str]:
 def _numbers(names: Sequence[str]) -> list[float] | None:
     """Names that are ascending numbers, as numbers, such as training steps."""
     try:
-        found = [float(name.removeprefix("step").strip()) for name in names]
+        numbers = [float(name.removeprefix("step").strip()) for name in names]
     except ValueError:
         return None
-    return found if all(a < b for a, b in pairwise(found)) else None
+    return numbers if all(a < b for a, b in pairwise(numbers)) else None

@@ -16,6 +16,7 @@ from cutaway.results.words import ALL, Histograms, TopContexts, TopWords
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import (
     Bars,
+    Block,
     Cell,
     Column,
     Fact,
@@ -25,7 +26,6 @@ from cutaway.views.pages.model import (
     Line,
     Lines,
     Page,
-    Plate,
     Section,
     Series,
     Table,
@@ -207,7 +207,7 @@ def over_sites(ranking: Ranking, best: Any, *, title: str = "") -> Bars:
     return Bars(list(sites), [counts[site] for site in sites], title=title)
 
 
-def _score_curves(ranking: Ranking) -> list[Plate]:
+def _score_curves(ranking: Ranking) -> list[Block]:
     ranks = _spaced_ranks(len(ranking) - len(ranking.dead))  # scores of dead units are meaningless
     if not ranks:
         return [Facts([Fact("units", "0")])]
@@ -216,14 +216,14 @@ def _score_curves(ranking: Ranking) -> list[Plate]:
         own = ranking.per_label[label]
         if len(own) - len(own.dead) >= ranks[-1]:
             lines.append(Line(str(label), [float(own.scores[own.order[rank - 1]]) for rank in ranks]))
-    plates: list[Plate] = [Lines("rank", "score", ranks, lines, is_log_x=True)]
+    blocks: list[Block] = [Lines("rank", "score", ranks, lines, is_log_x=True)]
     if ranking.tiers is not None and len(ranking.tiers) > 1:
         shares = np.linspace(0, 100, len(ranking.tiers)).tolist()
         weight = Line("units", ranking.tiers.tolist())
-        plates.append(
+        blocks.append(
             Lines("percent of the weight mass", "units", shares, [weight], title="Units that hold the weight mass")
         )
-    return plates
+    return blocks
 
 
 def _spaced_ranks(n: int) -> list[int]:
@@ -240,16 +240,16 @@ def _distribution_section(acts: Activations, labels: Sequence[Any], units: list[
     kept = sorted((label for label, _ in counts.most_common(_MOST_LABELS)), key=str)
     codes = np.array([kept.index(label) if label in kept else -1 for label in labels])
     values = acts.columns(units)
-    plates = []
+    blocks = []
     for column, unit in enumerate(units):
         own = values[:, column].astype(np.float64)
         edges = np.histogram_bin_edges(own[np.isfinite(own)], _N_BINS)
         series = [
             Series(str(label), np.histogram(own[codes == code], edges)[0].tolist()) for code, label in enumerate(kept)
         ]
-        plates.append(Histogram(edges.tolist(), series, title=acts.names[unit]))
+        blocks.append(Histogram(edges.tolist(), series, title=acts.names[unit]))
     return Section(
-        "Distribution of values of the top units", "One histogram per label, with shared bins.", plates, is_wide=True
+        "Distribution of values of the top units", "One histogram per label, with shared bins.", blocks, is_wide=True
     )
 
 
@@ -259,7 +259,7 @@ def histogram_of(histograms: Histograms, *, title: str = "") -> Histogram:
     return Histogram(histograms.edges.tolist(), series, title=title)
 
 
-def _histogram(histograms: Histograms) -> tuple[Plate, Plate]:
+def _histogram(histograms: Histograms) -> tuple[Block, Block]:
     columns = [
         Column("label"),
         Column("rows", "number"),

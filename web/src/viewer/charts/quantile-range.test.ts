@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { rangeAt } from "./overview";
+import { rangeAt } from "./quantile-range";
 
 test("the range of a tensor is read by the names of its statistics", () => {
   const matrix = { n_rows: 2, n_columns: 3, values: Float32Array.of(0, 0, 0, -1, 5, 2) };

@@ -1,8 +1,8 @@
 // The value range of each tensor at a step.
 
-import { statisticAt, type Matrix } from "./node-colors";
+import { statisticAt, type Matrix } from "../../lib/node-colors";
 
-/** The smallest and largest value and what lies between; NaN where it is not known. */
+/** Minimum, p5, median, p95 and maximum; NaN if unknown. */
 export interface Range {
   readonly min: number;
   readonly low: number;

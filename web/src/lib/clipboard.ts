@@ -1,11 +1,12 @@
 // Copies text to the clipboard; returns whether it worked.
 
-/** Put a text onto the clipboard; whether that worked. Pages that did not come over a safe connection have to ask the old way. */
+/** Copy a text to the clipboard; returns whether that worked. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
+    // Browsers hide navigator.clipboard from pages served over plain HTTP by another machine.
     return copyWithExecCommand(text);
   }
 }

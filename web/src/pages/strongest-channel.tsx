@@ -25,13 +25,13 @@ export interface StrongestChannel {
 }
 
 /** The numbers and colors of the tokens: of one channel, or of the strongest at each. */
-export function strongestChannel(plate: ColoredText, text: Text, chosen: string): StrongestChannel {
+export function strongestChannel(block: ColoredText, text: Text, chosen: string): StrongestChannel {
   const at = text.tokens.map((_, token) => (chosen === STRONGEST ? strongestAt(text, token) : Number(chosen)));
   const values = at.map((channel, token) => (channel < 0 ? null : text.values[channel][token]));
   const styles = values.map((value, token) => {
-    const full = plate.most[at[token]]; // its own: one that is far larger at one token would leave all others pale
+    const full = block.most[at[token]]; // its own: one that is far larger at one token would leave all others pale
     if (value === null || !value || !(full > 0)) return undefined;
-    // Never so strong that the letters could not be read in the color of the page's own ink.
+    // Limited, so that text in the default color stays readable.
     const share = Math.round(8 + 47 * Math.min(1, Math.abs(value) / full));
     const color = seriesColor(at[token]);
     return { background: `linear-gradient(${color}, ${color}) bottom / 100% 2px no-repeat, color-mix(in srgb, ${color} ${share}%, transparent)` };
@@ -40,15 +40,15 @@ export function strongestChannel(plate: ColoredText, text: Text, chosen: string)
 }
 
 interface Props {
-  readonly plate: ColoredText;
+  readonly block: ColoredText;
   readonly chosen: string;
   onChoose(value: string): void;
   onPreview(value: string | null): void;
 }
 
-/** One line a channel over all tokens. Pointing at one shows its colors, a click keeps them. */
-export function ChannelList({ plate, chosen, onChoose, onPreview }: Props) {
-  const { channels, texts } = plate;
+/** One sparkline per channel over all tokens. Hover previews its colors, a click selects it. */
+export function ChannelList({ block, chosen, onChoose, onPreview }: Props) {
+  const { channels, texts } = block;
   const choices = [STRONGEST, ...channels.keys()].map(String);
   const walk = (event: KeyboardEvent): void => {
     const by = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
