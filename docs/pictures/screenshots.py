@@ -99,7 +99,7 @@ def evaluation() -> Any:
     return cutaway.neurons.evaluate("probeless", *activations(), n=[1, 4, 10, 20, 40, 100], metric="matthews")
 
 
-def findings() -> Any:
+def report() -> Any:
     import cutaway
 
     acts = neurons()
@@ -138,6 +138,57 @@ def training() -> None:
     record.train(COMPUTED / "training", 60)
 
 
+def faulty_training() -> None:
+    """A run in which one block explodes and the logarithm of another becomes NaN."""
+    import torch
+    from torch import nn
+
+    import cutaway
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.act = nn.Linear(32, 32), nn.Tanh()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.act(self.fc(x))
+
+    class LogHead(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(32, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.log(self.fc(x) + 40)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.blocks, self.head = nn.Linear(8, 32), nn.ModuleList(Block() for _ in range(6)), LogHead()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.stem(x)
+            for block in self.blocks:
+                x = block(x)
+            return self.head(x)
+
+    torch.manual_seed(0)
+    model, x, y = Net(), torch.randn(64, 8), torch.randint(4, (64,))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with cutaway.record(COMPUTED / "findings", model, every=1, samples=2) as run:
+        for step in range(25):
+            if step == 24:
+                with torch.no_grad():
+                    model.blocks[2].fc.weight.mul_(3000)
+                    model.head.fc.weight.mul_(300)
+            with run.step():
+                loss = nn.functional.cross_entropy(model(x), y)
+                run.log(loss=loss)
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+
 PICTURES: dict[str, Picture] = {
     "language": Picture(lambda: generation(RECIPE, 24), "Confidence"),
     "saliency": Picture(lambda: generation(CAPITALS, 4).saliency(), "All targets"),
@@ -149,7 +200,8 @@ PICTURES: dict[str, Picture] = {
     ),
     "similarity": Picture(similarity, "Adjacent pairs", height=560),
     "evaluation": Picture(evaluation, "Score by number of units", height=728),
-    "findings": Picture(findings, "Top units", height=1500),
+    "report": Picture(report, "Top units", height=1500),
+    "findings": Picture(faulty_training, address="run={id}&node=blocks.2.fc&step=24", height=760),
     "ablation": Picture(ablation, height=1200),
     "neurons": Picture(
         neurons, address="tab=neurons&~neurons={id}&~unit=encoder.layer.0.intermediate%23431", height=760
