@@ -43,7 +43,7 @@ def main() -> None:
     for op in structure:
         print(f"     {op.label:<18} {op.site:<22} from {', '.join(parent.label for parent in op.parents)}")
 
-    pools = structure.select(function="*pool*") & structure.select(function="relu").children()
+    pools = structure.select(function="*pool*") & structure.select(function="relu").children
     tops = structure.select("*")
     print(f"2. Chose by structure: {', '.join(pools.labels)} (poolings after a ReLU)")
     print(f"     and {', '.join(tops.labels)} (outputs of top-level modules)")

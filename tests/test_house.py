@@ -77,7 +77,7 @@ RETIRED_TEXT = re.compile(
     r"\w*(colour|neighbour|behaviour|labelled|(normal|standard|random|initial|summar|factor)is(e|ing|ation))\w*"
     r"|looked at is gone|is called so\.|will stand here|how often which value|is nothing that \w+ can be"
     r"|beyond all measure|which is a fault of its own|\bone waits for|hang together|arguments felt|in none but its own"
-    r"|for who knows|is no damage, and said so|found by its computation|What only you know"
+    r"|names nothing|for who knows|is no damage, and said so|found by its computation|What only you know"
 )
 """British spelling, and phrases that had to be read twice."""
 STORED = {

@@ -189,8 +189,8 @@ def measured(training: Training, folder: Path, n_pairs: int) -> tuple[list[Row],
     for name, recorder in recorders.items():
         run: Any = cutaway.load(recorder.path)
         notes[name] = f"{len(run.at(-1).rows) if len(run) else 0} tensors, {len(run)} steps"
-        if recorder.problems or run.notes:
-            notes[name] += f"; {recorder.problems} {[note.text for note in run.notes]}"
+        if run.problems:
+            notes[name] += f"; {run.problems}"
     return rows, notes
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
+
 import pytest
 import torch
 from tests.oracles import same
@@ -22,11 +25,19 @@ X = torch.ones(3, 4)
 def test_something_that_is_no_module_is_refused_with_a_way_out(model: nn.Module) -> None:
     with pytest.raises(InputError, match=r"must be a torch.nn.Module, got a function.*cutaway.watch"):
         cutaway.trace(lambda x: x, X)
-    with pytest.raises(InputError, match="a class: create an instance"):
+    with pytest.raises(InputError, match=r"the class ReLU: create an instance first, ReLU\(…\)"):
         cutaway.trace(nn.ReLU, X)
     with pytest.raises(InputError, match="a Tensor"):
         with cutaway.watch(X):
             pass
+    with pytest.raises(InputError, match=r"a Tensor, perhaps its output: .*cutaway\.trace\(model, x\)"):
+        cutaway.trace(model(X))
+    with pytest.raises(InputError, match=r"a dict, perhaps its output: .*cutaway\.sites\(model, x\)"):
+        cutaway.sites({"logits": model(X)})
+    with pytest.raises(InputError, match="got 'gpt2': load the model first"):
+        cutaway.trace("gpt2", X)
+    with pytest.raises(InputError, match="a Trace: pass the model"):
+        cutaway.trace(cutaway.trace(model, X))
 
 
 def test_arguments_that_do_not_fit_are_named(model: nn.Module) -> None:
@@ -34,6 +45,67 @@ def test_arguments_that_do_not_fit_are_named(model: nn.Module) -> None:
         cutaway.trace(model)
     with pytest.raises(InputError, match=r"do not fit Linear.forward\(input\): .*'mask'"):
         cutaway.trace(model[0], X, mask=X)
+    with pytest.raises(InputError, match=r"sites\(model, \.\.\.\) passes all arguments"):
+        cutaway.sites(model)
+    with pytest.raises(InputError, match=r"save= is an option of `with cutaway\.watch\(model, save=…\)"):
+        cutaway.trace(model, X, save="0")
+
+
+@pytest.mark.parametrize(
+    ("x", "note"),
+    [
+        (X.double(), "input '0' is float64; the parameters are float32"),
+        (X.long(), "input '0' is int64; the parameters are float32"),
+        (X.to("meta"), "input '0' is on meta; the parameters are on cpu"),
+    ],
+)
+def test_inputs_of_another_dtype_or_device_are_noted_on_the_models_own_error(
+    model: nn.Module, x: torch.Tensor, note: str
+) -> None:
+    with pytest.raises(RuntimeError) as untraced:
+        model(x)
+    with pytest.raises(RuntimeError) as traced:
+        cutaway.trace(model, x)
+    assert str(traced.value) == str(untraced.value)
+    assert note in traced.value.__notes__[0]
+
+
+def test_an_error_that_is_not_about_dtypes_gets_no_note(model: nn.Module) -> None:
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied") as raised:
+        cutaway.trace(model, torch.ones(2, 5, dtype=torch.float32))
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_a_watch_without_with_warns_and_explains(model: nn.Module) -> None:
+    with pytest.warns(UserWarning, match=r"cutaway\.watch was never entered, so it recorded nothing"):
+        cutaway.watch(model)
+    with (
+        pytest.warns(UserWarning, match="never entered"),
+        pytest.raises(AttributeError, match="the trace is what `with"),
+    ):
+        cutaway.watch(model).ops  # noqa: B018
+    with pytest.raises(
+        InputError, match=r"watch\(\) got 1 positional argument too many, a Tensor\. Run the model inside"
+    ):
+        cutaway.watch(model, X)
+    with cutaway.watch(model) as trace:
+        model(X)
+    assert trace["1"].shape == (3, 8)
+
+
+def test_a_watch_is_used_once(model: nn.Module) -> None:
+    block = cutaway.watch(model)
+    with block:
+        model(X)
+    with pytest.raises(InputError, match="already used"), block:
+        pass
+
+
+def test_validate_takes_no_model(model: nn.Module) -> None:
+    trace = cutaway.trace(model, X)
+    with pytest.raises(InputError, match=r"too many, a Sequential and a Tensor\. Write trace\.validate\(\)"):
+        trace.validate(model, X)
+    assert "forward" in inspect.signature(cutaway.Trace.validate).parameters
 
 
 def test_other_wrong_input_is_named(model: nn.Module) -> None:
@@ -46,7 +118,7 @@ def test_other_wrong_input_is_named(model: nn.Module) -> None:
         pass
     with pytest.raises(InputError, match=r"got 1\.5"):
         trace[1.5]
-    with pytest.raises(IndexError, match="position 99 is out of range: this trace numbers 3 ops"):
+    with pytest.raises(IndexError, match="position 99 is out of range: this trace has 3 ops"):
         trace[99]
     assert "a..b" not in trace
 
@@ -66,6 +138,11 @@ def test_bad_ways_of_saving_are_refused(model: nn.Module) -> None:
         pass
     with pytest.raises(InputError, match=r"keep=5: use 'reference'"), cutaway.watch(model, keep=5):
         pass
+    with pytest.raises(InputError, match=r"Did you mean 'copy'\? For a folder, write keep='\./copies'"):
+        with cutaway.watch(model, keep="copies"):
+            pass
+    with pytest.raises(InputError, match="transform='mean': pass a function"):
+        cutaway.watch(model, transform="mean")
 
 
 def test_code_around_no_model_can_be_watched() -> None:
@@ -124,6 +201,18 @@ def test_keyword_arguments_named_like_options_go_to_the_model() -> None:
             return save + seed + model
 
     assert cutaway.trace(Named(), save=X, seed=X, model=X).input_paths == ("save", "seed", "model")
+
+
+def test_an_option_of_watch_that_a_model_swallows_is_warned_about() -> None:
+    class Any(nn.Module):
+        def forward(self, x: torch.Tensor, **options: object) -> torch.Tensor:
+            return x * 2
+
+    with pytest.warns(UserWarning, match=r"save= was passed to Any\.forward.*with cutaway\.watch\(model, save=…\)"):
+        cutaway.trace(Any(), X, save="0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cutaway.trace(Any(), X, mask=None)
 
 
 def test_source_lines_lead_to_the_users_code(model: nn.Module) -> None:

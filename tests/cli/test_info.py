@@ -55,7 +55,7 @@ def test_problems_are_told(ask: Ask, base: Path, tmp_path: Path) -> None:
     data = bytearray(index.read_bytes())
     data[len(data) // 2] ^= 1
     index.write_bytes(data)
-    assert "problem: rank-0/0001.index" in ask("info", tmp_path / "base").out
+    assert "damage: rank-0/0001.index" in ask("info", tmp_path / "base").out
 
 
 def test_a_folder_of_several_says_what_to_do(ask: Ask, base: Path, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_activations_tell_what_was_collected_and_how(ask: Ask, tmp_path: Path) -
         True,
     )
     assert about["provenance"] == {"model": "Tiny"}
-    assert [(one["item"], one["what"]) for one in about["item_problems"]] == wanted.problems
+    assert [(one["item"], one["what"]) for one in about["problems"]] == wanted.problems
     lines = ask("info", tmp_path / "acts").lines
     assert lines[0] == "acts: activations that was closed"
     assert f"  rows      {len(wanted.words)} of {wanted.n_items} items, 'last' of the tokens of a word" in lines
@@ -89,7 +89,7 @@ def test_a_result_tells_what_it_is_and_what_it_says_of_itself(ask: Ask, tmp_path
     made = ranking()
     made.save(tmp_path / "verbs")
     found = ask("info", tmp_path / "verbs", "--json").document
-    assert (found["kind"], found["problems"]) == ("result", [])
+    assert (found["kind"], found["damage"]) == ("result", [])
     assert (found["result"]["type"], found["result"]["topic"]) == ("Ranking", "neurons")
     text = ask("info", tmp_path / "verbs").out
     assert text.startswith("verbs: a result that was closed")
@@ -101,4 +101,4 @@ def test_a_result_that_cannot_be_read_is_told_with_its_problem(ask: Ask, tmp_pat
     with Writer(tmp_path / "later", kind="result") as writer:
         writer.document("result", {"version": 1, "type": "Later", "content": {"class": "Later", "fields": {}}})
     found = ask("info", tmp_path / "later", "--json").document
-    assert "it has a 'Later'" in found["problems"][0]
+    assert "it has a 'Later'" in found["damage"][0]

@@ -42,7 +42,7 @@ def test_archives_below_a_folder_are_listed_with_their_state(ask: Ask, base: Pat
     assert ended["n_tensors"] == 4
     assert found["net.trace"]["kind"] == "trace"
     assert found["net.trace"]["n_tensors"] > 2
-    assert "version 99" in found["strange"]["problems"][0]
+    assert "version 99" in found["strange"]["damage"][0]
     lines = ask("ls", tmp_path).lines
     assert lines[0].split() == ["name", "kind", "steps", "last", "kinds", "tensors", "size", "started", "state"]
     assert {line.rindex(" ") + 1 for line in lines[:6]} == {lines[0].index("state")}
@@ -58,16 +58,16 @@ def test_a_run_whose_head_is_lost_is_listed_with_its_problem(ask: Ask, tmp_path:
     (tmp_path / "base" / "cutaway.json").unlink()
     (one,) = ask("ls", tmp_path / "base", "--json").document["archives"]
     assert one["n_steps"] == 3
-    assert one["problems"]
+    assert one["damage"]
 
 
 def test_activations_are_listed_with_their_sites_also_when_nothing_is_in_them(ask: Ask, tmp_path: Path) -> None:
     collection(tmp_path / "acts")
     Writer(tmp_path / "begun", kind="activations", options=OPTIONS).close()
     found = {one["name"]: one for one in ask("ls", tmp_path, "--json").document["archives"]}
-    assert (found["acts"]["kind"], found["acts"]["n_tensors"], found["acts"]["problems"]) == ("activations", 3, [])
+    assert (found["acts"]["kind"], found["acts"]["n_tensors"], found["acts"]["damage"]) == ("activations", 3, [])
     assert (found["begun"]["kind"], found["begun"]["n_tensors"]) == ("activations", None)
-    assert "without a description" in found["begun"]["problems"][0]
+    assert "without a description" in found["begun"]["damage"][0]
 
 
 def test_results_are_listed_with_their_type_also_when_they_are_not_whole(ask: Ask, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_results_are_listed_with_their_type_also_when_they_are_not_whole(ask: As
     Writer(tmp_path / "begun", kind="result", options=OPTIONS).close()
     found = {one["name"]: one for one in ask("ls", tmp_path, "--json").document["archives"]}
     verbs = found["verbs"]
-    assert (verbs["kind"], verbs["kinds"], verbs["state"], verbs["problems"]) == ("result", ["Ranking"], "ended", [])
+    assert (verbs["kind"], verbs["kinds"], verbs["state"], verbs["damage"]) == ("result", ["Ranking"], "ended", [])
     assert verbs["n_tensors"] > 20
     assert (found["begun"]["kind"], found["begun"]["kinds"]) == ("result", [])
-    assert "not saved completely" in found["begun"]["problems"][0]
+    assert "not saved completely" in found["begun"]["damage"][0]

@@ -154,7 +154,7 @@ def test_damage_is_told_beside_what_can_be_read(ask: Ask, base: Path, tmp_path: 
     assert values[:8] == [None] * 8
     assert values[8:] == [float(matrix_of(step)[4, 1]) for step in STEPS[8:]]
     assert "0001-s0001" in answer.err
-    assert "0001-s0001" in answer.document["problems"][0]
+    assert "0001-s0001" in answer.document["damage"][0]
 
 
 @pytest.mark.parametrize(

@@ -28,20 +28,20 @@ def damaged(base: Path, tmp_path: Path) -> Path:
 def test_a_whole_run_is_exit_code_zero(ask: Ask, base: Path) -> None:
     answer = ask("verify", base)
     assert answer.code == 0
-    assert answer.lines[-1] == "No problems found. Everything is intact."
+    assert answer.lines[-1] == "No damage found. Everything is intact."
 
 
 def test_damage_is_exit_code_one_and_says_what_it_costs(ask: Ask, damaged: Path) -> None:
     answer = ask("verify", damaged)
     assert answer.code == 1
     assert answer.lines[-1] == (
-        "1 problem found. Values of 1 tensor (encoder.0) at step 40 cannot be read; everything else is intact."
+        "Damage found in 1 place. Values of 1 tensor (encoder.0) at step 40 cannot be read; everything else is intact."
     )
     found = ask("verify", damaged, "--json")
     assert found.code == 1
     (one,) = found.document["verifications"]
     assert one["is_whole"] is False
-    assert one["problems"][0]["cost"] == "values of 1 tensor (encoder.0) at step 40 cannot be read"
+    assert one["damage"][0]["cost"] == "values of 1 tensor (encoder.0) at step 40 cannot be read"
 
 
 def test_a_folder_of_runs_is_verified_one_by_one(ask: Ask, base: Path, damaged: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_folder_without_anything_readable_says_nothing_more(ask: Ask, tmp_path
     (tmp_path / "strange" / "cutaway.json").write_text("{}")
     answer = ask("verify", tmp_path)
     assert answer.code == 1
-    assert answer.lines[-1] == "1 problem found. Nothing can be read."
+    assert answer.lines[-1] == "Damage found in 1 place. Nothing can be read."
 
 
 def test_activations_are_verified(ask: Ask, tmp_path: Path) -> None:

@@ -267,14 +267,31 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_wrong_arguments_are_told() -> None:
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
-    with pytest.raises(InputError, match="data is a str: pass a list of sentences"):
+    with pytest.raises(InputError, match="data is a single string: pass a list of sentences"):
         collect(model, "a cat", tokenizer=tokenizer, at="embeddings")
-    with pytest.raises(InputError, match="data is text: pass its tokenizer"):
-        collect(model, ["a cat"], at="embeddings")
+    for text in ("a cat", ["a cat"], [["a", "cat"]], [("a cat", "a dog")]):
+        with pytest.raises(InputError, match=r"data is text: pass tokenizer=.*AutoTokenizer"):
+            collect(model, text, at="embeddings")
+    with pytest.raises(InputError, match="data is a Tensor, but tokenizer= is for text"):
+        collect(model, torch.ones(2, 3), tokenizer=tokenizer, at="embeddings")
+    with pytest.raises(InputError, match=r"tokenizer='minilm' is a string.*from_pretrained\('minilm'\)"):
+        collect(model, ["a cat"], tokenizer="minilm", at="embeddings")
     with pytest.raises(InputError, match="pass a tokenizer of transformers"):
         collect(model, ["a cat"], tokenizer=str.split, at="embeddings")
     with pytest.raises(InputError, match=r"pass a torch\.nn\.Module"):
         collect(tokenizer, ["a cat"], tokenizer=tokenizer, at="embeddings")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="batch_size=0: must be a whole number of 1 or more"):
+        collect(model, ["a cat"], tokenizer=tokenizer, at="embeddings", batch_size=0)
+    with pytest.raises(InputError, match=r"aggregate='avg'.*Did you mean 'average'|aggregate='avg': pass one of last"):
+        collect(model, ["a cat"], tokenizer=tokenizer, at="embeddings", aggregate="avg")  # type: ignore[arg-type]
+
+
+def test_without_sites_the_message_lists_what_can_be_collected() -> None:
+    listed = r"BertModel has 'embeddings', 'encoder'.*'encoder\.layer\.\*'.* … \(\d+ in all\)\. cutaway\.sites\(model, "
+    with pytest.raises(InputError, match=rf"collect\(\) needs at=, the sites to collect\. {listed}"):
+        collect(tiny.bert(), ["a cat"])
+    with pytest.raises(InputError, match=r"Linear has no submodules; its own output is '\.'"):
+        collect(nn.Linear(2, 2), torch.ones(3, 2))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "bool", "bfloat16", "float64"])

@@ -119,7 +119,5 @@ def test_text_options_do_not_fit_tensors(net: Net) -> None:
         collect(net, IMAGES, at="second", special=True)
     with pytest.raises(InputError, match="rows='words': pass items or positions"):
         collect(net, IMAGES, at="second", rows="words")
-    with pytest.raises(InputError, match=r"unexpected option 'size'.*Options: rows, "):
-        collect(net, IMAGES, at="second", size=3)  # type: ignore[call-arg]
     with pytest.raises(InputError, match="aggregate='sum': pass one of last, first, average, max"):
         collect(net, IMAGES, at="second", aggregate="sum")  # type: ignore[arg-type]

@@ -150,9 +150,9 @@ def test_ten_thousand_entries_are_written_quickly() -> None:
     )
     took = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.thread_time()
         header(entries, METADATA)
-        took.append(time.perf_counter() - began)
+        took.append(time.thread_time() - began)
     assert min(took) < 0.2  # about 0.02 s; other work runs beside tests
 
 

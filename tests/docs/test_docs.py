@@ -27,7 +27,7 @@ from cutaway.graph.control_flow.source import Source
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.op import Edge, Op
 from cutaway.graph.selection import Selection
-from cutaway.graph.trace import Trace
+from cutaway.graph.trace import INTERNAL, Trace
 from cutaway.recording.recorder import Recorder
 from cutaway.results.diff import Diff
 from cutaway.results.lesions import Lesions
@@ -110,11 +110,6 @@ def test_examples_in_docstrings_hold(name: str) -> None:
 
 # completeness
 
-# What only the other files of its layer use.
-INSIDE = {
-    "tables", "names", "fill", "op_nodes", "ops_by_call", "children_of", "call_of", "group_names", "stack_of",
-    "count_parameters", "distances",
-}  # fmt: skip
 INSIDE_THE_STORE = {
     "timeline", "rows_of", "positions_of", "check_statistics", "matching_series", "records", "of_", "row_number",
     "meta", "tensors",
@@ -152,7 +147,7 @@ def attributes(kind: type) -> set[str]:
         names |= set(vars(Trace()))
     if kind in (Series, Moment):
         names |= set(re.findall(r"self\.(\w+) = ", getsource(kind.__init__)))
-    inside = INSIDE_THE_STORE if kind.__module__.startswith("cutaway.store.") else INSIDE
+    inside = INSIDE_THE_STORE if kind.__module__.startswith("cutaway.store.") else INTERNAL
     return {name for name in names if not name.startswith("_")} - inside
 
 
@@ -180,6 +175,18 @@ def test_every_documented_attribute_exists(kind: type) -> None:
     named = [name for row in rows for name in re.findall(r"`(\w+)(?:\([^`]*\))?`", row)]
     assert named
     assert set(named) <= attributes(kind)
+
+
+def test_completion_offers_what_is_documented() -> None:
+    """`dir` of a trace, an op and a selection is the list of the documented attributes."""
+    trace = cutaway.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    assert trace.names.labels  # what is computed on first use stays hidden, too
+    assert trace["."]
+    for value in (trace, trace[0], trace.ops):
+        rows = re.findall(r"^\| (`[^|]*) \|", section(SECTIONS[type(value)]), re.MULTILINE)
+        documented = {name for row in rows for name in re.findall(r"`(\w+)(?:\([^`]*\))?`", row)}
+        inherited = {"count", "index"} if isinstance(value, Selection) else set()
+        assert {name for name in dir(value) if not name.startswith("_")} == documented | inherited
 
 
 def test_every_error_is_documented() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.call_count import count_calls
 from tests.zoo import ZOO
 from torch import Tensor, nn
 
@@ -218,7 +217,7 @@ def test_a_pass_behind_a_label_means_the_same_place_in_that_pass(loop: Trace) ->
 def test_a_module_that_ran_several_times_is_its_passes(loop: Trace) -> None:
     for key in ("cell", "cell.0", "cell.1"):
         assert [loop[f"{key}:{i}"] for i in (1, 2, 3, 4)] == list(loop[key].passes)
-    assert torch.equal(loop["cell"].values(), torch.stack([op.value for op in named(loop, "tanh")]))
+    assert torch.equal(loop["cell"].values, torch.stack([op.value for op in named(loop, "tanh")]))
     assert loop["cell@in.0"].passes == tuple(loop[f"cell@in.0:{i}"] for i in (1, 2, 3, 4))
 
 
@@ -271,7 +270,7 @@ def test_ops_of_one_module_call_differ_by_ordinal_and_not_by_pass(loop: Trace) -
 
 
 def test_a_pass_that_never_ran_is_refused_with_the_passes_that_did(loop: Trace) -> None:
-    with pytest.raises(SiteError, match=r"'cell\.0' ran cell\.0:1 to :4"):
+    with pytest.raises(SiteError, match=r"'cell\.0' ran 4 times \('cell\.0:1' to 'cell\.0:4'\)"):
         loop["cell.0:5"]
     with pytest.raises(SiteError):
         loop["linear_1:5"]
@@ -419,7 +418,7 @@ def test_the_candidates_of_an_ambiguous_name_each_mean_one_of_its_tensors(trace:
     message = str(caught.value)
     listed = candidates(message)
     assert [trace[name] for name in listed] == trace.match(key)[: len(listed)]
-    assert f"fits {len(trace.match(key))} tensors of this trace of Net" in message
+    assert f"matches {len(trace.match(key))} tensors of this trace of Net" in message
     assert f"trace.match({key!r})" in message
 
 
@@ -434,7 +433,7 @@ def test_the_candidates_for_passes_name_the_passes() -> None:
 
     trace = cutaway.trace(Twice(), torch.ones(1, 3))
     with pytest.raises(
-        AmbiguousSiteError, match=r"fits 6 tensors.*: 'lstm@out.0', 'lstm@out.1.0', 'lstm@out.1.1', each"
+        AmbiguousSiteError, match=r"matches 6 tensors.*: 'lstm@out.0', 'lstm@out.1.0', 'lstm@out.1.1', each"
     ):
         trace["lstm"]
 
@@ -606,22 +605,17 @@ def fresh_many() -> Callable[[], Trace]:
     return fresh
 
 
-def seconds(ask: Callable[[], Any]) -> float:
-    started = perf_counter()
-    ask()
-    return perf_counter() - started
-
-
 @pytest.mark.parametrize(
     "key",
     ["relu_7000", "relu_7000_14000", "linear_1:30", "layers.3/linear:700", "./relu.9000", "layers.3:700", ".",
      "layers.3.weight"],
 )  # fmt: skip
-def test_a_lookup_in_a_long_trace_takes_milliseconds(fresh_many: Callable[[], Trace], key: str) -> None:
-    traces = [fresh_many() for _ in range(3)]
-    most = 1.0 if ":30" in key else 0.3  # what is asked by pass needs the loops; else 50 ms on a quiet machine
-    assert min(seconds(lambda: trace[key]) for trace in traces) < most
-    assert min(seconds(lambda: traces[0][key]) for _ in range(3)) < 0.05
+def test_a_lookup_in_a_long_trace_works_through_it_once_at_most(fresh_many: Callable[[], Trace], key: str) -> None:
+    trace = fresh_many()
+    per_op = 100 if ":30" in key else 5  # a pass of an op needs the loops of the trace; the others an index
+    assert count_calls(lambda: trace[key]) < per_op * len(trace)
+    # The second lookup uses the index: at most it goes through the 1,000 passes of one module.
+    assert count_calls(lambda: trace[key]) < 2_000 < len(trace) // 5
 
 
 def test_several_results_of_a_module_that_ran_often_are_listed_once_each() -> None:
@@ -637,6 +631,8 @@ def test_several_results_of_a_module_that_ran_often_are_listed_once_each() -> No
             return h
 
     trace = cutaway.trace(Loop(), torch.randn(10, 2, 4))
-    with pytest.raises(AmbiguousSiteError, match=r"fits 20 .*: 'cell@out.0', 'cell@out.1', each in several passes\."):
+    with pytest.raises(
+        AmbiguousSiteError, match=r"matches 20 .*: 'cell@out.0', 'cell@out.1', each in several passes\."
+    ):
         trace["cell"]
-    assert trace["cell@out.1"].values().shape == (10, 2, 5)
+    assert trace["cell@out.1"].values.shape == (10, 2, 5)

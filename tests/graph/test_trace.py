@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from inspect import isfunction, signature
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway import Trace
+from cutaway import Op, Trace
+from cutaway.graph.analysis.passes import Passes
+from cutaway.graph.analysis.paths import Paths
+from cutaway.graph.selection import Selection
 
 
 class Net(nn.Module):
@@ -151,3 +156,17 @@ def test_sites_lists_what_can_be_asked_for(trace: Trace) -> None:
     for site in trace.sites:
         assert trace.match(site)
     assert {op.site for op in trace.ops} <= set(trace.sites)
+
+
+def test_a_module_is_equal_however_it_was_reached() -> None:
+    trace = cutaway.trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.ones(1, 2))
+    (call,) = trace.modules["0"].calls
+    assert call.module == trace.modules["0"] == trace.modules["."].children[0] != trace.modules["1"]
+    assert len({call.module, trace.modules["0"]}) == 1
+
+
+@pytest.mark.parametrize("kind", [Trace, Op, Selection, Paths, Passes], ids=lambda kind: kind.__name__)
+def test_what_takes_no_arguments_is_a_property_apart_from_conversions(kind: type) -> None:
+    methods = {name: value for name, value in vars(kind).items() if isfunction(value) and not name.startswith("_")}
+    bare = {name for name, method in methods.items() if len(signature(method).parameters) == 1}
+    assert bare <= {"table", "to_networkx"}

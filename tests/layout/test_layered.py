@@ -134,9 +134,9 @@ def test_a_line_upwards_is_refused() -> None:
 def test_the_time_grows_with_the_number_of_nodes_and_not_with_its_square() -> None:
     def seconds(n: int) -> float:
         more = [(i, i + 6) for i in range(0, n - 6, 3)] + [(i, n - 1) for i in range(0, n - 2, 2)]
-        start = time.perf_counter()
+        start = time.thread_time()
         chain(n, *more)
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     seconds(100)
     assert seconds(4000) < 12 * max(seconds(1000), 0.02)

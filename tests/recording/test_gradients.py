@@ -266,7 +266,7 @@ def both_ways(path: Path, act: Loop, make: Callable[[], Any] = mlp, **settings: 
     assert all(parameter._backward_hooks is None for parameter in model.parameters())
     run = cutaway.load(path)
     assert isinstance(run, Run)
-    assert not run.problems
+    assert not run.damage
     return run, plain
 
 

@@ -75,7 +75,7 @@ def test_every_pass_is_read_in_the_order_of_execution(tmp_path: Path, body: Body
         assert series.band("mean").values[step] == pytest.approx(whole, rel=1e-5, abs=1e-7)
         moment = run.at(step)["0"]
         assert moment.n_passes == len(arrays)
-        assert moment.values().shape == (len(arrays), 2, 6)
+        assert moment.values.shape == (len(arrays), 2, 6)
         for one, array in zip(moment.passes, arrays, strict=True):
             assert np.array_equal(one.value, array[:2])
     grads = series.grad

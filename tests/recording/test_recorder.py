@@ -41,7 +41,7 @@ def recorded(path: Path, model: nn.Module, n_steps: int = 3, **settings: Any) ->
         train(run, model, n_steps)
     found = cutaway.load(path)
     assert isinstance(found, Run)
-    assert not found.problems
+    assert not found.damage
     assert [note.text for note in found.notes if note.level == "error"] == []
     return found
 

@@ -34,7 +34,7 @@ def check(name: str, optimizer: str, path: Path, n_steps: int, **settings: Any) 
     for what in plain:
         assert equal(plain[what], recorded[what]), f"{name}: {what} differ"
     run = cutaway.load(path)
-    assert not run.problems
+    assert not run.damage
     assert [note.text for note in run.notes if note.level == "error"] == []
     assert run.steps.tolist() == list(range(n_steps))
 

@@ -38,7 +38,7 @@ def norm(tensor: Tensor | None) -> Any:
 def loaded(path: Path) -> Run:
     found = cutaway.load(path)
     assert isinstance(found, Run)
-    assert not found.problems
+    assert not found.damage
     assert [note.text for note in found.notes if note.level == "error"] == []
     return found
 

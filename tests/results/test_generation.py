@@ -27,7 +27,7 @@ def test_its_model_is_held_by_the_program_and_not_by_it() -> None:
     assert gen.tokenizer is tokenizer()
     del model
     gc.collect()
-    with pytest.raises(InputError, match=r"the model no longer exists in this program.* gen.with_model"):
+    with pytest.raises(InputError, match=r"the model was deleted, because no variable holds it.* gen.with_model"):
         _ = gen.model
     other = tiny("gpt2")
     again = gen.with_model(other)

@@ -36,7 +36,8 @@ def test_top_gives_sites_where_names_are_known_and_indices_elsewhere() -> None:
     assert named.top(2) == ["h.0#1", "h.1#0"]
     assert named.bottom(1) == ["h.0#0"]
     assert named.top(0) == []
-    assert named.top(99) == ["h.0#1", "h.1#0", "h.1#1", "h.0#0"]
+    with pytest.warns(UserWarning, match=r"top\(99\) returns 4 units"):
+        assert named.top(99) == ["h.0#1", "h.1#0", "h.1#1", "h.0#0"]
     with pytest.raises(InputError, match="n=-1: must be 0 or more"):
         named.top(-1)
 

@@ -66,7 +66,7 @@ def facts(trace: Trace, *, values: bool) -> dict[str, Any]:
         names = ["repr", "site", "parents_by_pass", "children_by_pass", "grads", "edges", "bytes"]
         rolled = [op for op in trace.rolled if isinstance(op, Passes)]
         found["every passes"] = [{name: answer(op, name) for name in names} for op in rolled]
-        found["stacked"] = [plainly(_or_error(op.values)) for op in rolled]
+        found["stacked"] = [plainly(_or_error(lambda: op.values)) for op in rolled]
     return found
 
 

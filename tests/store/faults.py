@@ -177,7 +177,7 @@ def check(found: Found, steps: Sequence[int], *, is_whole: bool = True) -> set[s
             assert found.things["documents"][name] == content
     if is_whole:
         missing -= {key for key in missing if key.startswith("curve") and not there}
-        assert not missing, (sorted(missing), list(map(str, found.errors.values()))[:3], found.run.problems)
+        assert not missing, (sorted(missing), list(map(str, found.errors.values()))[:3], found.run.damage)
     return missing
 
 

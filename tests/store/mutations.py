@@ -330,7 +330,8 @@ class Questions:
 
     def about_run(self, run: Run, *, deep: bool = True) -> None:
         for name in ("name", "path", "steps", "kinds", "sites", "rows", "statistics", "scalars", "notes", "documents",
-                     "config", "environment", "losses", "problems", "ranks", "is_live", "sessions"):  # fmt: skip
+                     "config", "environment", "losses", "problems", "damage", "ranks", "is_live",
+                     "sessions"):  # fmt: skip
             self.ask(lambda name=name: getattr(run, name))
         self.ask(lambda: repr(run))
         for step in islice(run, self.n_most if deep else 3):

@@ -65,7 +65,7 @@ def harmless(found: Found) -> set[str]:
 
 def told(found: Found, missing: set[str], name: str) -> None:
     """What is missing is said to be, with the file that it was in."""
-    said = [*map(str, found.errors.values()), *found.run.problems]
+    said = [*map(str, found.errors.values()), *found.run.damage]
     torn = any(session.n_torn for session in found.run.sessions)
     assert not missing or torn or any(name in text for text in said), (missing, said)
 
@@ -98,7 +98,7 @@ def test_an_index_cut_at_any_byte_keeps_every_record_before(small: Small, every:
         found = small.with_(INDEX, whole[:length])
         session = found.run.sessions[0]
         assert session.n_read + session.n_torn == length
-        assert not session.problems
+        assert not session.damage
         # Each step before the cut is whole: it refers to nothing that comes later in the index.
         for step in found.things["steps"]:
             for key in (f"matrix {step}", f"value {step} 0", f"value {step} 2", f"loss {step}"):
@@ -163,7 +163,7 @@ def test_no_head_and_no_lease_leave_a_run_that_is_read(small: Small) -> None:
         found = small.look()
         assert harmless(found) == set()
         assert found.run.is_live is False
-        assert any("cutaway.json" in problem for problem in found.run.problems)
+        assert any("cutaway.json" in problem for problem in found.run.damage)
     finally:
         for name in (HEAD, LEASE):
             small.backend.put(name, small.files[name])

@@ -116,7 +116,7 @@ def test_what_lies_beside_the_steps_is_read_as_it_was_written(run: Run) -> None:
 
 
 def test_a_session_that_was_killed_is_no_damage(run: Run) -> None:
-    assert run.problems == ()
+    assert run.damage == ()
     assert [index.n_torn for index in run.sessions] == [0, 22, 0]
     assert [index.is_ended for index in run.sessions] == [True, False, True]
     assert run.session(1).steps.tolist() == [0, 10, 20, 30, 40]
@@ -195,7 +195,7 @@ def test_unknown_records_and_keys_are_passed_over(copy: Path) -> None:
     rewrite_head(copy, {"of a later version": 1})
     run = cutaway.load(copy)
     assert isinstance(run, Run)
-    assert run.problems == ()
+    assert run.damage == ()
     assert run.at(-1).step == 45
     assert run.config == {"lr": 0.2}
 
@@ -251,7 +251,7 @@ def test_records_of_an_earlier_version_are_migrated_as_they_are_read(
     monkeypatch.setitem(manifest.MIGRATIONS, 0, _migrate)
     run = cutaway.load(copy)
     assert isinstance(run, Run)
-    assert run.problems == ()
+    assert run.damage == ()
     test_every_step_is_read_as_it_was_written(run)
     test_what_lies_beside_the_steps_is_read_as_it_was_written(run)
     assert {path: path.read_bytes() for path in before} == older, "files are never rewritten"
@@ -264,8 +264,8 @@ def test_a_record_that_cannot_be_migrated_costs_itself_alone(copy: Path, monkeyp
     monkeypatch.setitem(manifest.MIGRATIONS, 0, _migrate)
     run = cutaway.load(copy)
     assert isinstance(run, Run)
-    assert len(run.problems) == 1
-    assert "cannot upgrade it from version 0" in run.problems[0]
+    assert len(run.damage) == 1
+    assert "cannot upgrade it from version 0" in run.damage[0]
     assert len(run) == len(EXPECTED["steps"])
 
 

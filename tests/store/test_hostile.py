@@ -93,44 +93,44 @@ def opened(folder: Path, attack: Callable[[Path], None]) -> Run:
 def test_whole_frames_behind_a_great_claim_are_found(tmp_path: Path) -> None:
     run = opened(tmp_path / "a", attacks.a_frame_of_four_gibibytes)
     assert run.steps.tolist() == [1]
-    assert len(run.problems) == 1, "what claims no more than a frame can have may be unfinished"
+    assert len(run.damage) == 1, "what claims no more than a frame can have may be unfinished"
 
 
 def test_a_hole_is_not_read_to_its_end(tmp_path: Path) -> None:
     run = opened(tmp_path / "a", attacks.an_index_that_is_one_great_hole)
     assert run.steps.tolist() == [1]
-    assert "too much of it is damaged" in run.problems[-1]
+    assert "too much of it is damaged" in run.damage[-1]
     assert run.refresh() is False
 
 
 def test_steps_that_do_not_grow_are_left_out(tmp_path: Path) -> None:
     run = opened(tmp_path / "a", attacks.steps_out_of_order)
     assert run.steps.tolist() == [5, 7, 2**63 - 1]
-    assert len(run.problems) == 4
+    assert len(run.damage) == 4
 
 
 def test_what_can_be_read_of_statistics_is_read(tmp_path: Path) -> None:
     run = opened(tmp_path / "a", attacks.statistics_that_lie_backwards)
     assert run["site.0"].steps.tolist() == [1, 2, 3, 4, 5]
     assert np.isnan(run["site.0"].stats("s0")).all()
-    assert len(run.problems) == 2, "steps 4 and 5 point to what is not theirs"
+    assert len(run.damage) == 2, "steps 4 and 5 point to what is not theirs"
 
 
 def test_links_pipes_and_folders_cost_only_themselves(tmp_path: Path) -> None:
     run = opened(tmp_path / "a", attacks.links_that_lead_out)
     assert run.steps.tolist() == [1]
-    assert sum("link out of the archive" in problem for problem in run.problems) >= 2
+    assert sum("link out of the archive" in problem for problem in run.damage) >= 2
     for attack in (attacks.pipes_for_files, attacks.folders_for_files):
         run = opened(tmp_path / attack.__name__, attack)
         assert run.steps.tolist() == [1]
-        assert any("cutaway.json is not a plain file" in problem for problem in run.problems)
+        assert any("cutaway.json is not a plain file" in problem for problem in run.damage)
         with pytest.raises(DamagedError, match="not a plain file"):
             _ = run.at(1).matrix
 
 
 def test_odd_names_are_nothing_of_ours(tmp_path: Path) -> None:
     run = opened(tmp_path / "a", attacks.folders_with_odd_names)
-    assert (run.ranks, len(run.sessions), run.problems) == ((0,), 1, ())
+    assert (run.ranks, len(run.sessions), run.damage) == ((0,), 1, ())
 
 
 @pytest.mark.parametrize(("n_steps", "n_tiled"), [(3, 2), (2, 3), (0, 1), (3, 0)])

@@ -48,7 +48,7 @@ def test_a_kill_at_any_moment_costs_nothing_that_was_acknowledged(
             run = load(path)
             assert run.archive.sessions()[-1].session is not None
             assert run.is_live is False
-            assert not run.problems
+            assert not run.damage
             assert int(run.steps[-1]) >= acknowledged
             verified(run, range(acknowledged + 1))
             # What is there beyond was written, and not told before the kill came: it is right as well.
@@ -109,7 +109,7 @@ def test_a_kill_at_every_single_call(nursery: Nursery, tmp_path: Path, every: in
         else:
             run = load(path)
             verified(run, range(acknowledged + 1))
-            assert not run.problems
+            assert not run.damage
             stock_tools_read(path)
         resume(path, 0 if acknowledged is None else acknowledged + 1)
     assert {None, 6} <= set(n_acknowledged)

@@ -75,7 +75,7 @@ def test_a_reader_in_another_process_sees_whole_steps_and_ever_more(tmp_path: Pa
             one_of(run, step)
         curve = run["encoder.1"].stats("mean")
         assert np.array_equal(curve, [matrix_of(step)[1, 0] for step in steps])
-        assert not run.problems
+        assert not run.damage
         # The scalars of a step are there before the step is.
         assert set(steps) <= set(run.scalars["loss"].steps.tolist())
         assert {f"document {step}" for step in steps if step % 4 == 0} <= set(run.documents)
@@ -101,7 +101,7 @@ def test_a_reader_that_is_not_refreshed_can_read_what_is_sealed_meanwhile(tmp_pa
             curve = run["encoder.0"].grad.curve("std")
             wanted = [matrix_of(step)[2, 1] for step in curve.steps.tolist()]
             assert np.array_equal(curve.values, wanted)
-        assert not run.problems
+        assert not run.damage
         n_looks += 1
     ended(child)
     assert n_looks > 3

@@ -123,7 +123,7 @@ def bits(raw: Raw) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def compare(run: Run, plan: list[Session], kept: list[tuple[int, Plan]]) -> None:
-    assert run.problems == ()
+    assert run.damage == ()
     assert run.steps.tolist() == [plan.step for _, plan in kept]
     assert list(run.kinds) == list(dict.fromkeys(plan.kind for _, plan in kept))
     for number, plan_ in kept:

@@ -107,7 +107,7 @@ with Writer(sys.argv[1], kind="run", rank=rank, world_size=4, options=Options(li
     assert [child.wait(60) for child in children] == [0, 0, 0, 0]
     run = load(tmp_path / "run")
     assert run.ranks == (0, 1, 2, 3)
-    assert not run.problems
+    assert not run.damage
     for rank in range(4):
         mine = run.rank(rank)
         check(survey(mine, range(rank, 8)), range(rank, 8))
@@ -119,7 +119,7 @@ with Writer(sys.argv[1], kind="run", rank=rank, world_size=4, options=Options(li
         Writer(tmp_path / "run", kind="run", rank=2)
 
 
-def test_a_run_is_taken_over_at_once_when_its_writer_is_dead(tmp_path: Path) -> None:
+def test_a_run_is_taken_over_at_once_when_its_writer_is_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nursery = Nursery()
     path = tmp_path / "run"
     try:
@@ -129,10 +129,9 @@ def test_a_run_is_taken_over_at_once_when_its_writer_is_dead(tmp_path: Path) -> 
             Writer(path, kind="run", resume=True)
         os.kill(pid, signal.SIGKILL)
         acknowledged = nursery.said(acknowledged)[0] or 0
-        began = time.monotonic()
+        monkeypatch.setattr(leases, "sleep", lambda seconds: pytest.fail("it waited for a dead process"))
         with Writer(path, kind="run", resume=True) as writer:
             assert writer.session == 2
-            assert time.monotonic() - began < 5, "without waiting for the patience of others"
             write_step(writer, acknowledged + 1)
     finally:
         nursery.close()
@@ -155,7 +154,7 @@ sys.stdin.readline()
 for step in range(5, 12):
     write_step(writer, step)
 writer.close()
-print(writer.acknowledged, writer.problems[0], flush=True)
+print(writer.acknowledged, *writer.problems, flush=True)
 """
     command = [sys.executable, "-c", code, str(path)]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -170,7 +169,8 @@ print(writer.acknowledged, writer.problems[0], flush=True)
     time.sleep(0.05)  # so that its next sign of life is due
     child.send_signal(signal.SIGCONT)
     said, _ = child.communicate(timeout=30)
-    assert said.startswith("4 the writer stopped: session 2 has taken over"), said
+    assert said.startswith("4 "), said
+    assert "the writer stopped: session 2 has taken over" in said, said
     assert sorted(os.listdir(path / "rank-0")) == before
     lease.close()
     with Writer(path, kind="run", resume=True, options=Options(limits=SMALL)) as writer:

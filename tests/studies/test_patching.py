@@ -229,7 +229,7 @@ def test_what_cannot_be_patched_is_an_error() -> None:
         studies.patch(model, lambda out: out, at="fc.weight", **runs)
     with pytest.raises(SiteError, match="matches no module"):
         studies.patch(model, lambda out: out, at="h.*", **runs)
-    with pytest.raises(InputError, match="clean=Tensor: pass a function"):
+    with pytest.raises(InputError, match="clean is a Tensor: pass a function"):
         studies.patch(model, lambda out: out, at="fc", clean=x, corrupted=runs["corrupted"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="the metric returned None of the clean run"):
         studies.patch(model, lambda out: None, at="fc", **runs)

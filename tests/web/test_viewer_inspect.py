@@ -201,7 +201,7 @@ def test_what_is_not_finite_or_not_there_is_told_as_such(odd: Viewed) -> None:
 
 def test_where_only_statistics_were_kept_the_page_says_so(base: Viewed) -> None:
     page = inspected(base, "blocks.0.up.weight", of="update")
-    assert "only statistics were recorded" in page.locator(".why-missing").inner_text()
+    assert "recorded only statistics" in page.locator(".why-missing").inner_text()
     assert page.locator(".pixels").count() == 0
     assert page.locator(".over-steps canvas").count() == 1
 

@@ -9,6 +9,7 @@ failure          Records the op that raised the error which ended a capture
 function_mode    The torch function mode that captures every torch call of one thread
 gradients        Captures the gradients of ops in each backward pass
 interventions/   `edit`: changes values, parameters and ops inside a block
+misuse           Explains wrong calls of the verbs: no model, inputs that do not fit, a block that was never entered
 model/           Modules, state and RNG of a live model, and how to restore them after additional runs
 module_hooks     Tracks the running module call with global module hooks
 module_io        Records inputs, outputs and passes of module calls

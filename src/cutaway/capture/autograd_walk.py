@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+# Without captured ops below, the walk would visit the whole graph of a training step.
 _FARTHEST = 10_000
 
 

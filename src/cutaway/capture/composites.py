@@ -39,6 +39,7 @@ def open_composite(func: types.FunctionType) -> types.FunctionType:
 
 def open_code(code: types.CodeType, namespace: dict[str, Any]) -> types.FunctionType:
     """The same for code whose function can no longer be found by its name."""
+    # The function itself has the defaults and the closure, which a code object lacks.
     for value in namespace.values():
         if isinstance(value, types.FunctionType) and value.__code__ is code:
             return open_composite(value)

@@ -24,15 +24,19 @@ def diff(a: Trace, b: Trace) -> Diff:
     """Compares two traces: their structure, and the values that both have saved.
 
     >>> import torch, cutaway
-    >>> one = cutaway.trace(torch.nn.ReLU(), torch.tensor([-1.0, 2.0, 3.0]))
-    >>> two = cutaway.trace(torch.nn.ReLU(), torch.tensor([-5.0, 2.0, 4.0]))
-    >>> cutaway.diff(one, two).first.distance.n_different
+    >>> before = cutaway.trace(torch.nn.ReLU(), torch.tensor([-1.0, 2.0, 3.0]))
+    >>> after = cutaway.trace(torch.nn.ReLU(), torch.tensor([-5.0, 2.0, 4.0]))
+    >>> cutaway.diff(before, after).first.distance.n_different
     1
+
+    Args:
+        a: the first trace, for example before a change.
+        b: the second trace; the result describes how it differs from `a`.
     """
-    for which, argument in (("first", a), ("second", b)):
+    for position, argument in (("first", a), ("second", b)):
         if not isinstance(argument, Trace):
             raise InputTypeError(
-                f"diff compares two traces, and the {which} argument is a {type(argument).__name__}: "
+                f"diff compares two traces, and the {position} argument is a {type(argument).__name__}: "
                 "pass the result of cutaway.trace(model, ...) or of a `with cutaway.watch(model)` block."
             )
     alignment = align(a, b)
@@ -59,10 +63,10 @@ def _describe(trace: Trace) -> str:
 def _capture_notes(a: Trace, b: Trace) -> list[str]:
     """Notes on how the two captures differ: errors, devices, transforms, backward passes."""
     notes = []
-    for which, trace in (("first", a), ("second", b)):
+    for position, trace in (("first", a), ("second", b)):
         if trace.error is not None:
-            said, *_ = str(trace.error).splitlines() or [""]
-            notes.append(f"the {which} trace ended early with {type(trace.error).__name__}: {said}")
+            message, *_ = str(trace.error).splitlines() or [""]
+            notes.append(f"the {position} trace ended early with {type(trace.error).__name__}: {message}")
     devices = [", ".join(sorted({op.device for op in trace if op.device})) for trace in (a, b)]
     if devices[0] != devices[1]:
         notes.append(f"the first ran on {devices[0] or 'no device'}, the second on {devices[1] or 'no device'}")
@@ -123,6 +127,7 @@ class _Values:
             return
         self._states[node_b] = "equal" if result.is_equal else "different"
         op = Op(self.b, node_b)
+        # Parents precede children, so that their states are known.
         above = {self._states.get(parent, "unknown") for parent in self.b.tables.nodes.parents[node_b]}
         is_origin = not result.is_equal and above <= {"equal"}
         source = "" if result.is_equal else line(op.source)

@@ -24,6 +24,7 @@ def force_eager() -> Iterator[None]:
     global _users, _stance
     with _lock:
         if _users == 0:
+            # It takes effect when it is called, without `with`; `__exit__` restores the stance before it.
             _stance = torch.compiler.set_stance("force_eager")
         _users += 1
     try:

@@ -51,6 +51,7 @@ class Ledger(Generic[T]):
         self._next = count(1)
 
     def add(self, row: T) -> int:
+        # `next` of a count is atomic under the GIL, so that threads need no lock.
         number = next(self._next)
         self.rows[number] = row
         return number
@@ -100,9 +101,13 @@ class Watcher(TorchFunctionMode):
         generators: Any = ()
         if role == SKIP or self.paused:
             if self.closure is not None:
+                # Inside an opaque region, the only question is which tensors from outside it reads.
                 return self.closure.observe(func, args, kwargs)
             return func(*args, **kwargs) if kwargs else func(*args)
+        # Plain ops, the vast majority, skip this block with one comparison.
         if role >= COMPOSITE or kwargs:
+            # A Tensor method that calls `super()` (`split`, `unflatten`) returns under its own name: then it is an op.
+            # Subclasses get the call whole: the opened copy would not ask their `__torch_function__`.
             if role == COMPOSITE and func is not self.composite and _PLAIN_TYPES.issuperset(types):
                 return self._open(func, function.name, function.body, args, kwargs)
             if role == BACKWARD:
@@ -115,6 +120,7 @@ class Watcher(TorchFunctionMode):
                 targets = written_tensors(function, args, kwargs)
                 if targets:
                     self.before_write(targets, function.moves or "out" in (kwargs or ()))
+            # `tolist` copies; the others hand out the memory itself.
             elif role == ESCAPE and func is not _TOLIST:
                 self.before_write(list(args[:1]))
             if function.is_random:
@@ -147,6 +153,7 @@ class Watcher(TorchFunctionMode):
                 pass
         elif type(result) in (tuple, list):
             version = _versions(result)
+        # The program may modify the list it receives before the event is resolved.
         made = result if type(result) is not list else list(result)
         self.append(
             (func, inputs, kwargs, made, self.call, self.group, code, frame.f_lasti, started, ended, version, context)
@@ -176,6 +183,7 @@ class Watcher(TorchFunctionMode):
         started = perf_counter_ns()
         result = func(*args, **(kwargs or {}))
         ended = perf_counter_ns()
+        # `backward()` returns nothing; its gradients are captured by hooks.
         if result is not None:
             self.append(
                 (
@@ -196,6 +204,7 @@ class Watcher(TorchFunctionMode):
         return result
 
     def _note_failure(self, error: BaseException, event: tuple[Any, ...]) -> None:
+        # An error passes through all enclosing composites; the innermost call raised it.
         if self.failed is None or self.failed[0] is not error:
             self.failed = error, event
 
@@ -260,6 +269,7 @@ def running_function(func: Any, frame: Any) -> Any:
     if frame.f_code is not _DISPATCH_CODE or frame.f_back is None:
         return None
     running = frame.f_back
+    # A function with a closure cannot be rebuilt from its code object alone.
     if running.f_code is func.__code__ or running.f_code.co_freevars:
         return None
     return open_code(running.f_code, running.f_globals)

@@ -35,6 +35,7 @@ class Gradients:
                 handle.remove()
 
     def _attach(self, number: int) -> list[Any]:
+        # The hooks go to the values that the graph has so far.
         self._resolver.flush()
         with torch._C.DisableTorchFunction():
             edges = self._edges()
@@ -49,6 +50,7 @@ class Gradients:
                         # A leaf's gradient becomes its .grad, which optimizers overwrite.
                         grads.setdefault(op, {})[number] = grad.detach().clone() if is_leaf else grad.detach()
 
+            # An autograd node belongs to one version of a value; a tensor has that of its latest version.
             handles.append(node.register_prehook(keep))
         return handles
 
@@ -57,6 +59,7 @@ class Gradients:
         edges: dict[Any, tuple[list[tuple[int, int]], bool]] = {}
         nodes = self._resolver.nodes
         for op, value in enumerate(nodes.value):
+            # If the value was overwritten, its tensor now has the autograd node of the new value.
             edge = self._resolver.grad_edges.get(op)
             if edge is None:
                 tensor = self._resolver.alive(op) if value is not UNSAVED else None

@@ -85,8 +85,10 @@ class ModuleHooks:
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         watcher = self.watchers.get(get_ident())
+        # Global hooks fire for every module in every thread of the process.
         if watcher is None or watcher.paused:
             return
+        # The line that calls the module, not torch's `__call__`.
         frame = _outside_module_file()
         call = Call(module, watcher.call, frame.f_code, frame.f_lasti)
         if module._forward_hooks:
@@ -100,6 +102,7 @@ class ModuleHooks:
         is_root = module is self.root
         call.kwargs_known = kwargs is not None
         given, named = tensors_in(args, is_root), tensors_in(kwargs, is_root)
+        # Before the forward, which may change buffers, attributes and random states.
         if is_root and self.recipe is None:
             self.recipe = Recipe.of(module, args, kwargs, (given, named))
         watcher.append((ENTER, number, given, named))
@@ -130,6 +133,7 @@ class ModuleHooks:
             if call.module is not module:  # left by an exception that skips hooks (Ctrl-C)
                 watcher.call = watcher.calls.pop()
                 continue
+            # Its ops run in C++, where no mode sees them: the call itself becomes the op.
             if isinstance(module, torch.jit.ScriptModule) and result is not None:
                 versions = _versions(result if isinstance(result, (tuple, list)) else [result])
                 version = versions if isinstance(result, (tuple, list)) else versions[0]

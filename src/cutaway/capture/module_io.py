@@ -42,6 +42,7 @@ class ModuleIO:
             key = id(call.module)
             pass_ = self._passes[key] = self._passes.get(key, 0) + 1
             row = CallRow(-1, call.parent, pass_, call.training, 0.0, call.code, call.instruction)
+            # A model that calls itself has one root call, the outermost: only its arguments are inputs.
             row.is_root = call.module is self.root and not self._inside_root(call.parent)
             row.first_node = len(self._resolver.nodes)
             self.rows[number] = row
@@ -52,6 +53,7 @@ class ModuleIO:
             row = self.rows[number]
             row.seconds = (call.ended - call.started) * 1e-9
             if event[2] is not None:
+                # Pre-hooks replaced the positional arguments; those by name were read when the call began.
                 by_name = [(path, node) for path, node in row.inputs if not path.partition(".")[0].isdigit()]
                 row.inputs.clear()
                 self._tensors_into(event[2], row, number)

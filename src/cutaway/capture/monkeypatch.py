@@ -47,6 +47,7 @@ def apply_more(install: Callable[[ExitStack], None]) -> None:
 
 def replace(stack: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     """Replaces an attribute until the stack is closed."""
+    # Not `getattr` on a class: it would unwrap descriptors, and restoring would put back something else.
     original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
     setattr(owner, name, make(original))
     stack.callback(setattr, owner, name, original)

@@ -106,6 +106,7 @@ class Resolver:
     def flush(self) -> None:
         """Resolves all queued events."""
         with self._lock, torch._C.DisableTorchFunction():
+            # In place: `append` is bound to this list, and other threads may add to it meanwhile.
             n = len(self._pending)
             batch = self._pending[:n]
             del self._pending[:n]
@@ -131,6 +132,7 @@ class Resolver:
 
         Overwriting changes the autograd node of a tensor, so tensors with gradients cannot wait.
         """
+        # Other modes on the stack would see the copying as calls of the program.
         if self._weak or not tensors or torch._C._len_torch_function_stack():
             return []
         copies = []
@@ -164,6 +166,7 @@ class Resolver:
             node = None
         if node is None:
             return self._source(tensor, call)
+        # Nodes are numbered in order of execution: a value newer than the last write cannot have been overwritten.
         if node < self._storages.last_write:
             writers = self._storages.writers_since(node, tensor)
             if writers:
@@ -207,6 +210,7 @@ class Resolver:
                     for value in kwargs.values():
                         if type(value) not in _PLAIN:
                             self._nested(value, call, parents)
+                # The common case. A result with a known id is an argument that the function returned.
                 if type(result) is Tensor and function.is_simple and id(result) not in ids and not kwargs:
                     node = ids[id(result)] = add_op(function.name, event, tuple(parents), result, version)
                     if tracking:
@@ -352,6 +356,7 @@ class Resolver:
             self._refs[node] = weakref.ref(tensor)
             if self._tracking:
                 storage = storage_of(tensor)
+                # Freed memory is reused: writes to the earlier tensor at this address do not concern the new one.
                 if storage is not None and not nodes.flags[node] & INPLACE and not self._shares(node, storage):
                     self._storages.forget(storage)
         if self._saver.wants_node(node, tensor):
@@ -427,6 +432,7 @@ class Resolver:
             for node in range(len(self.nodes))
             if (alive := self.alive(node)) is not None and alive.grad_fn is not None
         }
+        # The nearest captured ancestors only: what lies behind them is already in the graph.
         nodes, leaves_found = nearest_in_autograd(tensor, known)
         used = [leaf for leaf in leaves_found if isinstance(leaf, Parameter) or id(leaf) in self._ids]
         return tuple(sorted({*nodes, *(self.node_of(leaf) for leaf in used)}))
@@ -475,6 +481,7 @@ class Resolver:
         if not self._tracking:
             self._start_tracking()
         nodes = self.nodes
+        # The tensors still have the same storage: functions that move memory are copied at once (`at_once`).
         for tensor, copy in zip(event[1], event[2], strict=True):
             self.node_of(tensor)
             for node in self._storages.release(tensor):

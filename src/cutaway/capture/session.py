@@ -50,6 +50,7 @@ class Session:
         self.model = model
         self.saver = saver
         self.orphans = orphans
+        # `torch.compile` wraps the model; its modules are named as in the original.
         self.root = getattr(model, "_orig_mod", model)
         self.calls: Ledger[Call] = Ledger(Call(None, 0, None, 0))
         self.groups: Ledger[GroupEvent] = Ledger(GroupEvent("", 0, 0, None, 0))  # type: ignore[arg-type]
@@ -69,6 +70,7 @@ class Session:
         """Installs hooks, patches and the function mode; removes them again if that fails."""
         if not self.saver.keeps_all:
             self._prepare_saver()
+        # The program may have monkeypatched `F` since the last capture.
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
         monkeypatch.apply(install_patches)
@@ -106,6 +108,7 @@ class Session:
 
     def stop(self, error: BaseException | None) -> None:
         """Removes everything and fills the trace."""
+        # First: building the graph is not part of the duration.
         ended = perf_counter_ns()
         watcher = self.watchers[get_ident()]
         try:
@@ -186,6 +189,7 @@ class Session:
                 tables.nodes.value[node] = UNSAVED
         if self.saver.sink is not None:
             self.saver.sink.close()
+        # The watchers of threads that still run refer to the resolver: without this, they would keep all tensors alive.
         resolver.close()
 
 
@@ -206,6 +210,7 @@ def register_fork_handler() -> None:
     global _is_fork_handler_registered
     if not _is_fork_handler_registered:
         _is_fork_handler_registered = True
+        # Such a handler cannot be removed, so it is registered with the first capture and not on import.
         os.register_at_fork(after_in_child=_after_fork)
 
 

@@ -19,6 +19,7 @@ edits: dict[int, int] = {}
 def thread_sessions() -> list[Any]:
     """The sessions that watch the current thread."""
     here = get_ident()
+    # A copy: other threads start and end captures meanwhile.
     return [session for session in list(sessions.values()) if here in session.watchers]
 
 

@@ -83,6 +83,7 @@ class EditFunction:
         return self.target(value, *others)
 
 
+# Properties that return tensors are ops; all others (`shape`, `dtype`) only describe a tensor.
 _GETTERS_OF_TENSORS = frozenset({"T", "mT", "H", "mH", "real", "imag", "data", "grad", "_grad"})
 
 _SKIPPED = frozenset(
@@ -202,6 +203,7 @@ _MOVERS = frozenset({"set_", "resize_", "resize_as_", "swap_tensors", "t_", "tra
                      "swapaxes_", "swapdims_", "as_strided_", "resize_as_sparse_", "sparse_resize_"})  # fmt: skip
 """Functions that change the memory or shape of a tensor, not (only) its elements."""
 _ESCAPES = frozenset({"numpy", "__array__", "__dlpack__", "to_dlpack", "tolist"})
+# Names that end in an underscore but leave the elements alone.
 _NOT_WRITERS = frozenset({"requires_grad_", "retain_grad_", "detach_", "names_", "share_memory_"})
 _DUNDERS = {
     "__radd__": "add",
@@ -261,6 +263,7 @@ def name_of(func: Any) -> str:
         return _DUNDERS[name]
     if name.startswith("__") and name.endswith("__"):
         bare = name[2:-2]
+        # `__iadd__` is in place; `__invert__`, `__int__` and `__index__` only begin with the same letter.
         if bare.startswith("i") and hasattr(Tensor, f"__{bare[1:]}__") and bare not in ("invert", "int", "index"):
             return f"{bare[1:]}_"
         return bare
@@ -280,6 +283,7 @@ def written_tensors(function: Function, args: tuple[Any, ...], kwargs: dict[str,
         _add_tensors(value, targets)
     if kwargs and "out" in kwargs:
         _add_tensors(kwargs["out"], targets)
+    # In eval mode they only read their running statistics.
     if function.name in ("batch_norm", "instance_norm") and not _updates_statistics(args, kwargs):
         return []
     return targets
@@ -319,6 +323,7 @@ def _classify(func: Any) -> Function:
     if isinstance(func, torch._ops.OpOverloadPacket):
         return _by_schema(name, [getattr(func, overload)._schema for overload in func.overloads()])
     writes: tuple[int | str, ...] = ()
+    # Torch's convention: a trailing underscore means in place.
     if name.endswith("_") and not name.endswith("__") and raw not in _NOT_WRITERS:
         writes = _FIRST
     if isinstance(func, types.FunctionType):

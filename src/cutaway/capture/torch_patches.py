@@ -37,6 +37,7 @@ def install_patches(stack: ExitStack) -> None:
     if "torch._dynamo" in sys.modules:
         run_eagerly(stack)
     else:
+        # Importing dynamo takes seconds: wait until something is compiled.
         replace(stack, torch, "compile", _eager_compile)
     for module, name, called in _TRANSFORMS:
         owner = sys.modules.get(module)
@@ -44,6 +45,7 @@ def install_patches(stack: ExitStack) -> None:
             replace(stack, owner, name, _opaque(called))
 
 
+# The public transforms (`jacrev`, `hessian`, …) are built from these.
 _TRANSFORMS = (
     ("torch._functorch.apis", "vmap_impl", "vmap"),
     ("torch._functorch.eager_transforms", "grad_impl", "grad"),
@@ -76,6 +78,7 @@ def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """`nn.MultiheadAttention` leaves its fast path if a mode is active; this hides ours."""
 
     def has_torch_function(relevant_args: Any) -> bool:
+        # Higher-order operators (`torch.cond`) ask here whether to dispatch to modes: these must see ours.
         if not sessions.thread_watchers() or _getframe(1).f_globals.get("__name__") == "torch._ops":
             return original(relevant_args)
         with _without_watchers():
@@ -121,6 +124,7 @@ def _watched_start(original: Callable[[Any], None]) -> Callable[[Any], None]:
                 finally:
                     for session, watcher in reversed(watchers):
                         session.leave(watcher)
+                    # A thread object may outlive the block: it keeps neither the wrapper nor the capture.
                     thread.__dict__.pop("run", None)
 
             thread.run = watched_run  # type: ignore[method-assign]
@@ -139,6 +143,7 @@ def _watched_engine(original: Callable[..., Any]) -> Callable[..., Any]:
         for session in watching:
             if session.gradients is not None:
                 run = _bound(session.gradients.run, run)
+        # Checkpointing reruns forwards inside the engine: these are no part of the trace.
         watchers = [session.watchers[here] for session in watching]
         for watcher in watchers:
             watcher.paused += 1
@@ -200,6 +205,7 @@ def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         watchers[0].closure = None
         for watcher in watchers:
             watcher.paused -= 1
+    # `vjp` returns a function that computes with the inputs later, outside this call.
     result = _link_inputs(result, args, closure)
     handed_in = {id(tensor) for _, tensor in leaves((args, kwargs), is_tensor)}
     captured = [tensor for key, tensor in closure.tensors.items() if key not in handed_in]

@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     choice = {"at": args.at, "steps": args.steps, "of": args.of}
     written = export(args.path, args.to, format=args.format, what=args.what, **choice)
-    for problem in written.problems:
-        sys.stderr.write(f"cutaway: skipped: {printable(problem)}\n")
+    for message in written.damage:
+        sys.stderr.write(f"cutaway: skipped: {printable(message)}\n")
     if args.json:
         print_json(written)
         return 0

@@ -13,6 +13,7 @@ from cutaway.core.errors import CutawayError, InputError
 from cutaway.core.formatting import human_bytes, listed, plural
 from cutaway.store.activations.activations import Activations
 from cutaway.store.format.filenames import INDEX, PART
+from cutaway.store.format.problems import problems_of
 from cutaway.store.format.records import quantity_of
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results.result_file import read as read_result
@@ -50,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print_lines(*_header(about))
     print_lines(*(_run_lines(about) if about["kind"] == "run" else about.get("summary", [])))
-    for name in ("losses", "problems"):
-        for line in about[name][:_MAX_LINES]:
-            print_lines(
-                f"{name[:-1] if name == 'problems' else 'lost'}: {line if isinstance(line, str) else _loss_text(line)}"
-            )
+    problems = about["problems"] if about["kind"] == "run" else []  # those of activations are in their summary
+    for name, messages in (("problem", problems), ("damage", about["damage"])):
+        print_lines(*(f"{name}: {message}" for message in messages[:_MAX_LINES]))
+        if len(messages) > _MAX_LINES:
+            print_lines(f"{name}: … and {len(messages) - _MAX_LINES:,} more; --json has all")
     return 0
 
 
@@ -74,7 +75,8 @@ def info(archive: Archive, name: str) -> dict[str, Any]:
         "ranks": list(archive.ranks),
         "sessions": [_session(rank, index) for rank, index in sessions],
         "losses": [loss for _, index in sessions for loss in index.losses],
-        "problems": list(archive.problems),
+        "problems": [text for _, index in sessions for text in problems_of(index.notes, index.losses)],
+        "damage": list(archive.damage),
     }
     if archive.kind == "run":
         return about | _run_info(Run(archive))
@@ -83,7 +85,7 @@ def info(archive: Archive, name: str) -> dict[str, Any]:
         try:
             about |= describe(archive)
         except CutawayError as error:
-            about["problems"].append(str(error))
+            about["damage"].append(str(error))
     return about
 
 
@@ -178,7 +180,7 @@ def _activations_info(archive: Archive) -> dict[str, Any]:
         "aggregate": acts.aggregate,
         "is_whole": acts.is_whole,
         "provenance": acts.provenance,
-        "item_problems": acts.problems,
+        "problems": acts.problems,
     }
     return about | {"summary": list(_activations_summary(about))}
 
@@ -193,7 +195,7 @@ def _activations_summary(about: Mapping[str, Any]) -> Iterator[str]:
         yield f"    … and {len(sites) - _MAX_LINES:,} more; --json has all"
     if not about["is_whole"]:
         yield "  incomplete: collect(..., resume=True) continues"
-    problems = about["item_problems"]
+    problems = about["problems"]
     if problems:
         first = problems[0]
         yield f"  problems  {len(problems):,} during collection, the first at item {first.item}: {first.what}"
@@ -273,8 +275,3 @@ def _flat(content: Any, above: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
-
-
-def _loss_text(loss: Any) -> str:
-    steps = f" of {plural(len(loss.steps), 'step')} ({loss.steps[0]}–{loss.steps[-1]})" if loss.steps else ""
-    return f"{loss.what}{steps}: {loss.reason}"

@@ -34,7 +34,7 @@ class ArchiveSummary:
     """Seconds since 1970."""
     state: str
     """ "live", "ended", "killed", "unknown" (another machine may be writing) or "unreadable"."""
-    problems: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +52,11 @@ def run(args: argparse.Namespace) -> int:
     head = ["name", "kind", "steps", "last", "kinds", "tensors", "size", "started", "state"]
     print_lines(*table(head, map(_cells, rows)))
     for row in rows:
-        print_lines(*(f"{row.name}: {problem}" for problem in row.problems[:3]))
-        if len(row.problems) > 3:
-            print_lines(f"{row.name}: {len(row.problems) - 3:,} more problems; `cutaway verify {row.path}` prints all.")
+        print_lines(*(f"{row.name}: {message}" for message in row.damage[:3]))
+        if len(row.damage) > 3:
+            print_lines(
+                f"{row.name}: {len(row.damage) - 3:,} more places are damaged; `cutaway verify {row.path}` prints all."
+            )
     return 0
 
 
@@ -66,13 +68,13 @@ def _cells(row: ArchiveSummary) -> list[Any]:
 
 
 def summarize(place: ArchivePath) -> ArchiveSummary:
-    """Summarize an archive in one row; an archive that cannot be opened gets the error as its problem."""
+    """Summarize an archive in one row; an archive that cannot be opened gets the error as its damage."""
     try:
         archive = Archive(place.path)
         n_bytes = sum(max(size, 0) for size in files_of(archive.backend).values())
         sessions = archive.sessions()
         started = next((index.session.time for index in sessions if index.session), None)
-        details = (n_bytes, started, state_of(archive), tuple(archive.problems))
+        details = (n_bytes, started, state_of(archive), tuple(archive.damage))
         if archive.kind == "run":
             run = Run(archive)
             last = int(run.steps[-1]) if len(run) else None
@@ -91,13 +93,13 @@ def _collection(
     place: ArchivePath, archive: Archive, details: tuple[int, float | None, str, tuple[str, ...]]
 ) -> ArchiveSummary:
     """Activations, including ones whose process was killed before anything was collected."""
-    n_bytes, started, state, problems = details
+    n_bytes, started, state, damage = details
     try:
         n_sites: int | None = len(Activations.read(archive).sites)
     except CutawayError as error:
-        n_sites, problems = None, (*problems, str(error))
+        n_sites, damage = None, (*damage, str(error))
     return ArchiveSummary(
-        place.name, place.path, "activations", None, None, (), n_sites, n_bytes, started, state, problems
+        place.name, place.path, "activations", None, None, (), n_sites, n_bytes, started, state, damage
     )
 
 
@@ -105,13 +107,13 @@ def _result(
     place: ArchivePath, archive: Archive, details: tuple[int, float | None, str, tuple[str, ...]]
 ) -> ArchiveSummary:
     """A result, including one whose process was killed before it was complete."""
-    n_bytes, started, state, problems = details
+    n_bytes, started, state, damage = details
     n_arrays = sum(map(len, archive.blocks.values()))
     kinds: tuple[str, ...] = ()
     try:
         kinds = (read_description(archive).type,)
     except CutawayError as error:
-        problems = (*problems, str(error))
+        damage = (*damage, str(error))
     return ArchiveSummary(
-        place.name, place.path, "result", None, None, kinds, n_arrays, n_bytes, started, state, problems
+        place.name, place.path, "result", None, None, kinds, n_arrays, n_bytes, started, state, damage
     )

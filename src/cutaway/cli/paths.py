@@ -58,10 +58,9 @@ def runs_at(paths: list[str], *, rank: int | None = None, session: int | None = 
     return runs
 
 
-def problems_of(runs: Mapping[str, Run]) -> list[str]:
-    """Problems that reading has found so far: the printed output lacks the damaged parts."""
-    problems = [f"{run.path}: {problem}" for run in runs.values() for problem in run.problems]
-    return list(dict.fromkeys(problems))
+def damage_of(runs: Mapping[str, Run]) -> list[str]:
+    """Damage that reading has found so far: the printed output lacks the damaged parts."""
+    return list(dict.fromkeys(f"{run.path}: {message}" for run in runs.values() for message in run.damage))
 
 
 def holds_archives(path: str) -> bool:

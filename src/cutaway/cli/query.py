@@ -6,12 +6,12 @@ import argparse
 import sys
 
 from cutaway.cli.output import printable
-from cutaway.cli.paths import add_steps, holds_archives, problems_of, runs_at
+from cutaway.cli.paths import add_steps, damage_of, holds_archives, runs_at
 from cutaway.cli.query_records import print_notes, print_samples, print_scalars
 from cutaway.cli.query_tensors import print_curves, print_sites, print_step, print_values
 from cutaway.core.errors import InputError
 
-_MAX_PROBLEMS = 10
+_MAX_DAMAGE = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +68,6 @@ def run(args: argparse.Namespace) -> int:
         print_curves(runs, sites, args)
     else:
         print_sites(runs, args)
-    for problem in problems_of(runs)[:_MAX_PROBLEMS]:
-        sys.stderr.write(f"cutaway: {printable(problem)}\n")
+    for message in damage_of(runs)[:_MAX_DAMAGE]:
+        sys.stderr.write(f"cutaway: {printable(message)}\n")
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cutaway.cli.output import format_time, print_json, print_lines, printable, table
-from cutaway.cli.paths import has_step, problems_of
+from cutaway.cli.paths import damage_of, has_step
 from cutaway.cli.wide_table import Column, wide_table
 from cutaway.core.errors import DamagedError, NotFoundError
 from cutaway.core.formatting import nearest
@@ -35,7 +35,7 @@ def print_scalars(runs: Mapping[str, Run], names: Sequence[str], *, steps: slice
         names_text = ", ".join(map(repr, nearest(names[0], known) or known[:8])) or "none"
         raise NotFoundError(f"no scalar {names[0]!r} was logged. Logged scalars: {names_text}.")
     if is_json:
-        print_json({"scalars": curves, "problems": problems_of(runs)})
+        print_json({"scalars": curves, "damage": damage_of(runs)})
         return
     several = len(runs) > 1
     print_lines(
@@ -63,7 +63,7 @@ def print_notes(runs: Mapping[str, Run], text: str, *, steps: slice | None, is_j
         print_json(
             {
                 "notes": [{"run": name, **{key: getattr(note, key) for key in keys}} for name, note in matches],
-                "problems": problems_of(runs),
+                "damage": damage_of(runs),
             }
         )
         return
@@ -77,7 +77,7 @@ def print_notes(runs: Mapping[str, Run], text: str, *, steps: slice | None, is_j
 
 def print_samples(runs: Mapping[str, Run], text: str, args: argparse.Namespace) -> None:
     matches: list[dict[str, Any]] = []
-    problems: list[str] = []
+    unreadable: list[str] = []
     for name, run in runs.items():
         for step in run:
             if not has_step(args.steps, step.step) or args.kind not in (None, step.kind):
@@ -89,7 +89,7 @@ def print_samples(runs: Mapping[str, Run], text: str, args: argparse.Namespace) 
                     continue
                 samples = step.samples
             except DamagedError as error:
-                problems.append(f"samples of step {step.step}: {error}")
+                unreadable.append(f"samples of step {step.step}: {error}")
                 continue
             matches += [
                 {
@@ -101,11 +101,11 @@ def print_samples(runs: Mapping[str, Run], text: str, args: argparse.Namespace) 
                 }
                 for number in samples.find(text)
             ]
-    for problem in problems:
-        sys.stderr.write(f"cutaway: {printable(problem)}\n")
+    for message in unreadable:
+        sys.stderr.write(f"cutaway: {printable(message)}\n")
     if args.json:
         is_cut = len(matches) >= _MAX_SAMPLES
-        print_json({"samples": matches, "is_cut": is_cut, "problems": [*problems, *problems_of(runs)]})
+        print_json({"samples": matches, "is_cut": is_cut, "damage": [*unreadable, *damage_of(runs)]})
         return
     if not matches:
         print_lines(f"No sample contains {text!r}.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cutaway.cli.output import print_json, print_lines, printable, table, without_histogram
-from cutaway.cli.paths import has_step, problems_of
+from cutaway.cli.paths import damage_of, has_step
 from cutaway.cli.wide_table import Column, wide_table
 from cutaway.core.errors import InputError, NotFoundError, SiteError
 from cutaway.store.format.passes import is_selected
@@ -27,7 +27,7 @@ def print_sites(runs: Mapping[str, Run], args: argparse.Namespace) -> None:
     entries = [entry for name, run in runs.items() for entry in _site_entries(name, run)]
     statistics = list(dict.fromkeys(name for run in runs.values() for name in run.statistics))
     if args.json:
-        print_json({"sites": entries, "statistics": statistics, "problems": problems_of(runs)})
+        print_json({"sites": entries, "statistics": statistics, "damage": damage_of(runs)})
         return
     rows = [
         [
@@ -89,7 +89,7 @@ def print_curves(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.N
     if not curves:
         raise NotFoundError("none of these runs has such a curve. `cutaway query PATH` lists what was recorded.")
     if args.json:
-        print_json({"curves": curves, "problems": problems_of(runs)})
+        print_json({"curves": curves, "damage": damage_of(runs)})
         return
     keys = ("run", "site", "iteration", "pass", "statistic")
     differing = [key for key in keys if len({curve[key] for curve in curves}) > 1]
@@ -123,7 +123,7 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
         about = {"run": name, "step": step.step, "kind": step.kind, "time": step.time, "session": step.session}
         entries.append({**about, "statistics": step.statistics, "about": step.about, "rows": rows})
     if args.json:
-        print_json({"steps": entries, "problems": problems_of(runs)})
+        print_json({"steps": entries, "damage": damage_of(runs)})
         return
     for entry in entries:
         kind = f" ({entry['kind']})" if entry["kind"] else ""
@@ -159,7 +159,7 @@ def print_values(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.N
             about |= {"iteration": row.iteration, "pass": row.pass_}
             entries.append({**about, "dtype": raw.dtype, "shape": list(raw.shape), "value": array})
     if args.json:
-        print_json({"values": entries, "problems": problems_of(runs)})
+        print_json({"values": entries, "damage": damage_of(runs)})
         return
     for entry in entries:
         iteration = f", iteration {entry['iteration']}" if entry["iteration"] else ""

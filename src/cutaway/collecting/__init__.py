@@ -17,8 +17,7 @@ windows         Windows of consecutive items: their rows, collected in memory or
 word_alignment  Aligns words with tokens without offsets, for slow tokenizers
 """
 
-from cutaway.collecting.collect import CollectOptions as CollectOptions
 from cutaway.collecting.collect import collect as collect
 from cutaway.collecting.random_weights import randomized as randomized
 
-__all__ = ["CollectOptions", "collect", "randomized"]
+__all__ = ["collect", "randomized"]

@@ -42,6 +42,7 @@ class Batches:
             self.first: Any = data
             """The first batch; for tensors, all of the data."""
             return
+        # A list of tensors may be samples or batches, so it is refused instead of guessed.
         if isinstance(data, (str, bytes, list)) or not isinstance(data, Iterable):
             inside = f" of {type(data[0]).__name__}" if isinstance(data, list) and data else ""
             raise InputTypeError(f"data is a {type(data).__name__}{inside}: {_ACCEPTED}.")
@@ -54,6 +55,7 @@ class Batches:
             raise InputError("batch_size= is for tensors and text: a DataLoader makes its own batches.")
         self._n_batches = len(data) if isinstance(data, Sized) else None
         self._rest = iter(data)
+        # Read ahead, because the first batch determines the dimensions; `all` yields it again.
         self.first = next(self._rest, None)
         if self.first is None:
             raise InputError("the data is empty: there is nothing to collect.")

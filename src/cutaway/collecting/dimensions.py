@@ -110,6 +110,7 @@ def run_once(values_at: SiteValues, call: Callable[[], Any]) -> dict[Site, Value
 
 def run_traced(values_at: SiteValues, call: Callable[[], Any]) -> tuple[dict[Site, Value], list[Trace]]:
     """Like `run_once`, and also return traces of the run."""
+    # Layouts need the graph only, so no values are saved.
     with watch(values_at.model, save=None) as trace:
         values = run_once(values_at, call)
     traces = [trace]
@@ -147,6 +148,7 @@ def find_columns(
             raise values_at.no_value_error(requested)
     if not first:
         raise values_at.no_value_error(asked[0])
+    # Rows of all items must have the same columns.
     if first.keys() != last.keys():
         odd = next(iter(first.keys() ^ last.keys()))
         raise InputError(f"how often {str(odd)!r} runs depends on the input: {_PASSES}.")
@@ -154,6 +156,7 @@ def find_columns(
     def turn(value: Value) -> int:
         return next(i for i, site in enumerate(asked) if site.matches(value.site))
 
+    # A stable sort: sites of one pattern stay in the order of execution.
     values = sorted(first.values(), key=turn)
     layouts = [SiteLayouts(trace) for trace in traces]
     columns: dict[Site, Column] = {}

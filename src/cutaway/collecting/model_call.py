@@ -44,6 +44,7 @@ class ModelCall:
         if is_encoder_decoder:
             module, start = _module_to_run(values_at, config, has_targets=has_targets)
         pads = (getattr(tokenizer, "pad_token_id", None), getattr(config, "pad_token_id", None))
+        # Any valid id does: padding is masked, and without a mask there is none.
         pad = next((number for number in pads if isinstance(number, int) and number >= 0), 0)
         return ModelCall(module, _accepted(module), pad, start, device)
 
@@ -67,6 +68,7 @@ class ModelCall:
         if not inputs:  # a plain module that takes ids as its only argument
             return {"": tensors["input_ids"]}
         if "use_cache" in self.accepted:
+            # Nothing is generated, so a KV cache would only take memory.
             inputs["use_cache"] = False
         return inputs
 
@@ -74,12 +76,14 @@ class ModelCall:
         return self.module(inputs[""]) if "" in inputs else self.module(**inputs)
 
     def _padded(self, rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+        # At the end, whatever the tokenizer does: positions stay those of the unpadded sentence.
         width = max(map(len, rows))
         return torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows], device=self.device)
 
 
 def shift_target(target: EncodedItem, start: int) -> EncodedItem:
     """A target as decoder input: the start token in front, without trailing special tokens."""
+    # Teacher forcing: the decoder reads the target shifted right, and predicts </s> rather than reading it.
     n = len(target.ids)
     while n and target.is_special[n - 1]:
         n -= 1
@@ -101,6 +105,7 @@ def _module_to_run(values_at: SiteValues, config: Any, *, has_targets: bool) -> 
     encoder = model.get_encoder() if hasattr(model, "get_encoder") else None
     encoder_ids = {id(module) for module in modules_of(encoder)}
     decoder = model.get_decoder() if hasattr(model, "get_decoder") else None
+    # T5 shares its embeddings between encoder and decoder: their sites run in both.
     shared = encoder_ids & {id(module) for module in modules_of(decoder)}
     requested = {address: id(values_at.named.modules[address]) for address in values_at.addresses()}
     outside = [address for address, key in requested.items() if key not in encoder_ids]

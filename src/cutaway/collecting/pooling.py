@@ -57,6 +57,7 @@ class Spans:
         shape = (len(self.first), values.shape[1])
         if aggregate == "average":
             return values.new_zeros(shape).index_add_(0, self.row, values) / self.n_members
+        # scatter_reduce_ needs an index of the shape of its source; expand takes no memory.
         index = self.row[:, None].expand(-1, values.shape[1])
         return values.new_full(shape, -torch.inf).scatter_reduce_(0, index, values, "amax")
 
@@ -78,4 +79,5 @@ def to_host(values: Mapping[str, Tensor], dtype: Dtype) -> dict[str, Array]:
 
 
 def _wide(values: Tensor) -> Tensor:
+    # Sums in half precision would be rounded, and NumPy has no bfloat16.
     return values if values.dtype in (torch.float32, torch.float64) else values.to(torch.float32)

@@ -17,6 +17,7 @@ from cutaway.core import pytree
 from cutaway.core.version import __version__
 from cutaway.store.format.frames import Plain
 
+# Values per tensor in the digest: enough to tell checkpoints apart without reading every weight.
 _SAMPLED = 1024
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
 
@@ -28,6 +29,7 @@ def describe_model(model: nn.Module) -> dict[str, Plain]:
     name = getattr(config, "_name_or_path", "") or getattr(model, "name_or_path", "")
     return {
         "class": type(model).__name__,
+        # The last part only: of a local checkpoint, the rest is a path on the user's disk.
         "name": str(name).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1],
         "config": _digest(config_text) if config_text else "",
         "weights": weights_digest(model),

@@ -45,6 +45,7 @@ def randomized(model: M, seed: int = 0) -> M:
                 init_weights(module)
         before = dict(model.named_parameters())
         for name, parameter in fresh.named_parameters():
+            # Modules without an initializer keep their weights; vectors (biases, norms) may be constant by design.
             if parameter.dim() > 1 and torch.equal(parameter, before[name]):
                 _shuffle(parameter)
     return fresh

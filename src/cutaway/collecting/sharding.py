@@ -64,4 +64,5 @@ class Shard:
 def _process_shard() -> Shard:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return Shard(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    # torchrun sets these before the program calls init_process_group.
     return Shard(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))

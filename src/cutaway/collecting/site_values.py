@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +29,8 @@ class Value:
 
 
 OnValue = Callable[[Value], None]
+_MOST_NAMED = 8
+"""Sites to name in an error message."""
 
 
 class SiteValues:
@@ -39,6 +41,7 @@ class SiteValues:
     """
 
     def __init__(self, model: nn.Module, at: Any) -> None:
+        # torch.compile wraps a model; sites and hooks are those of the original.
         self.model: nn.Module = getattr(model, "_orig_mod", model)
         self.named = ModelIndex.of(self.model)
         asked = requested_sites(at, self.named)
@@ -117,3 +120,28 @@ class SiteValues:
             f"nothing ran at {str(site)!r}, or it has no floating-point tensor; "
             "cutaway.sites(model, example) lists what runs."
         )
+
+
+def some_sites(model: nn.Module) -> str:
+    """The sites nearest to the top of a model, as sentences for an error message.
+
+    >>> some_sites(nn.Sequential(nn.Linear(4, 3), nn.ReLU()))
+    "Sequential has '0', '1'. cutaway.sites(model, example) lists every site with its shape."
+    """
+    modules = dict(model.named_modules())
+    # A ModuleList is never called, so it has no value; its items are usually alike, so one pattern stands for them.
+    names = {_pattern(address, modules) for address, module in modules.items() if not isinstance(module, nn.ModuleList)}
+    # Layers come right after the top level: they are what most people collect.
+    nearest = sorted(names - {""}, key=lambda name: (name.count(".") if not name.endswith("*") else 0.5, name))
+    listing = "cutaway.sites(model, example) lists every site with its shape."
+    if not nearest:
+        return f"{type(model).__name__} has no submodules; its own output is '.'. {listing}"
+    n = f" … ({len(nearest):,} in all)" if len(nearest) > _MOST_NAMED else ""
+    return f"{type(model).__name__} has {', '.join(map(repr, nearest[:_MOST_NAMED]))}{n}. {listing}"
+
+
+def _pattern(address: str, modules: Mapping[str, nn.Module]) -> str:
+    """An address with `*` in place of the numbers of list items."""
+    parts = address.split(".")
+    parents = (modules.get(".".join(parts[:depth])) for depth in range(len(parts)))
+    return ".".join("*" if isinstance(each, nn.ModuleList) else part for part, each in zip(parts, parents, strict=True))

@@ -118,6 +118,7 @@ class TensorSweep:
             if skipped + n <= done:
                 skipped += n
                 continue
+            # With another batch_size, the interrupted run may have ended inside this batch.
             if skipped < done:
                 batch, n = self._dims.slice_samples(batch, done - skipped, n), n - (done - skipped)
                 skipped = done
@@ -150,6 +151,7 @@ class TensorSweep:
         runs = [ProbeRun(Size(self._dims.n(batch)), probe_values)]
         n = self._dims.n(first)
         if n > 1:
+            # Another number of samples shows whether the sample dimension was found.
             fewer = self._to_device(self._dims.slice_samples(first, 0, 1 if n == 2 else 2))
             size = Size(self._dims.n(fewer))
             runs.append(ProbeRun(size, run_once(self._values_at, lambda: self._settings.call(model, fewer))))

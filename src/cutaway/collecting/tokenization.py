@@ -70,6 +70,11 @@ class Encoder:
 
     def __init__(self, tokenizer: Any, settings: RowSettings) -> None:
         if not callable(tokenizer) or not hasattr(tokenizer, "convert_ids_to_tokens"):
+            if isinstance(tokenizer, str):
+                raise InputTypeError(
+                    f"tokenizer={tokenizer!r} is a string: pass the tokenizer itself, "
+                    f"transformers.AutoTokenizer.from_pretrained({tokenizer!r})."
+                )
             raise InputTypeError(
                 f"tokenizer={type(tokenizer).__name__}: pass a tokenizer of transformers; wrap others with "
                 "transformers.PreTrainedTokenizerFast(tokenizer_object=…)."
@@ -94,6 +99,7 @@ class Encoder:
         return [encoded for encoded in results if encoded is not None]
 
     def _encoded(self, items: list[tuple[Text, ...]]) -> list[EncodedItem]:
+        # Without truncation first: a word is cut off if its span is shorter than in the whole sentence.
         whole = self._tokens(items, None)
         limit = self._settings.max_length
         long = [i for i, tokens in enumerate(whole) if limit is not None and len(tokens.ids) > limit]
@@ -105,8 +111,6 @@ class Encoder:
             return self._align_with_offsets(items, limit)
         return [self._align_without_offsets(item, limit) for item in items]
 
-    # with offsets
-
     def _align_with_offsets(self, items: list[tuple[Text, ...]], limit: int | None) -> list[_Tokens]:
         texts = [[item[side].text for item in items] for side in range(len(items[0]))]
         results = self._tokenizer(
@@ -114,6 +118,7 @@ class Encoder:
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
             return_attention_mask=False,
+            # Texts beyond `model_max_length` become problems of the item; transformers would also log each.
             verbose=False,
             **({} if limit is None else {"truncation": True, "max_length": limit}),
         )
@@ -138,6 +143,7 @@ class Encoder:
         for token, (start, stop) in enumerate(offsets):
             if stop <= start or ids[token] in blank or (in_part is not None and not in_part[token]):
                 continue
+            # Offsets ascend, so a word that ended before this token is never visited again.
             while at < n and words[at][1] <= start:
                 at += 1
             word = at
@@ -147,8 +153,6 @@ class Encoder:
                 last[word] = token
                 word += 1
         return [(a, b) if a >= 0 else None for a, b in zip(first, last, strict=True)]
-
-    # without offsets
 
     def _align_without_offsets(self, item: tuple[Text, ...], limit: int | None) -> _Tokens:
         parts = [self._ids(text.text) for text in item]
@@ -168,6 +172,7 @@ class Encoder:
         else:
             encoded = self._call(item, limit)
             kept_spans = _kept_ranges(parts, whole["input_ids"], places, encoded["input_ids"])
+            # What truncation removed from the first sentence moves the second one to the left.
             places = [place - sum(len(p) - (b - a) for p, (a, b) in zip(parts[:side], kept_spans[:side], strict=True))
                       for side, place in enumerate(places)]  # fmt: skip
         ids = list(encoded["input_ids"])
@@ -194,17 +199,17 @@ class Encoder:
 
     def _subwords(self, text: str) -> list[str]:
         if text not in self._subword_cache:
+            # Bounded: large corpora have millions of word types.
             if len(self._subword_cache) > 1 << 16:
                 self._subword_cache.clear()
             self._subword_cache[text] = self._names(self._ids(text))
         return self._subword_cache[text]
 
     def _surface(self, token: str) -> str:
+        # The text of an unknown token is lost, so it has no letters to align.
         if token == getattr(self._tokenizer, "unk_token", None):
             return ""
         return strip_markers(str(self._tokenizer.convert_tokens_to_string([token])))
-
-    # rows
 
     def _rows(self, item: tuple[Text, ...], whole: _Tokens, cut: _Tokens | None) -> EncodedItem:
         tokens = cut or whole
@@ -219,6 +224,7 @@ class Encoder:
             if content:
                 encoded.add(-1, content[0], content[-1], " ".join(text.text for text in item))
         elif self._settings.rows == "positions":
+            # Reversed, so that a token over several words belongs to the first of them.
             owner = {t: w for w, span in reversed(kept_spans) for t in range(span[0], span[1] + 1)}
             for token, name in enumerate(self._names(tokens.ids)):
                 if special or not tokens.is_special[token]:
@@ -282,17 +288,19 @@ def _kept_ranges(
     for place, part in zip(places, parts, strict=True):
         between.append(whole[at:place])
         at = place + len(part)
+    # Tokenizers truncate on the right, or on the left with truncation_side="left".
     for from_end in (False, True):
         for n in range(min(len(parts[0]), n_left), -1, -1):
+            # How a pair shares the cut depends on the truncation strategy, so every division is tried.
             counts = [n, n_left - n][: len(parts)]
             if any(count > len(part) or count < 0 for count, part in zip(counts, parts, strict=True)):
                 continue
             if len(parts) == 1 and n != n_left:
                 break
             kept_spans = [(len(p) - c, len(p)) if from_end else (0, c) for p, c in zip(parts, counts, strict=True)]
-            made: list[int] = []
+            rebuilt: list[int] = []
             for added, part, (start, stop) in zip(between, parts, kept_spans, strict=True):
-                made += [*added, *part[start:stop]]
-            if made + whole[at:] == cut:
+                rebuilt += [*added, *part[start:stop]]
+            if rebuilt + whole[at:] == cut:
                 return kept_spans
     raise InputError("the tokenizer truncates sentences in the middle: words cannot be aligned.")

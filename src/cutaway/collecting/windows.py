@@ -62,6 +62,7 @@ def collect_in_memory(sweep: Sweep, settings: CollectionSettings) -> Activations
     """Collect into memory."""
     windows = [_cast(window, settings.dtype) for window in sweep.windows(0, settings.dtype)]
     n_items = sum(window.n_items for window in windows)
+    # The empty first part gives a corpus without rows its columns.
     arrays = tuple(
         np.concatenate([np.empty((0, site.width), settings.dtype), *(window.arrays[site.site] for window in windows)])
         for site in sweep.sites
@@ -99,6 +100,7 @@ def _cast(window: Window, dtype: Dtype) -> Window:
         if values.dtype == dtype:
             arrays[name] = values
             continue
+        # The error below names site, unit and item; NumPy's warning names none.
         with np.errstate(over="ignore"):
             arrays[name] = values.astype(dtype)
         overflows = np.argwhere(np.isinf(arrays[name]) & np.isfinite(values))

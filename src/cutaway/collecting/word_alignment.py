@@ -94,8 +94,8 @@ def _align_by_letters(words: Sequence[str], tokens: Sequence[str], functions: Su
 
 def _normalize(word: str) -> str:
     """Letters as most tokenizers see them: without case, accents, white space and unprintable characters."""
-    apart = unicodedata.normalize("NFKD", word).casefold()
-    return "".join(c for c in apart if unicodedata.category(c) not in ("Mn", "Cf", "Cc") and not c.isspace())
+    decomposed = unicodedata.normalize("NFKD", word).casefold()
+    return "".join(c for c in decomposed if unicodedata.category(c) not in ("Mn", "Cf", "Cc") and not c.isspace())
 
 
 def _place_tokens(text: str, surfaces: Sequence[str]) -> list[int | None]:
@@ -103,6 +103,7 @@ def _place_tokens(text: str, surfaces: Sequence[str]) -> list[int | None]:
 
     A token without letters takes any number of letters at no cost.
     """
+    # Quadratic, but only for slow tokenizers whose token counts do not match the words.
     n = len(text)
     # costs[token][letter]: lowest cost of aligning tokens from this one on with the text from this letter on
     costs = [[_INFINITY] * (n + 1) for _ in range(len(surfaces) + 1)]
@@ -166,6 +167,7 @@ def _assign_tokens(
         owners[candidates[0]].update(tokens)
     elif candidates and not any(owners[word] for word in candidates):
         counts = [len(functions.split(words[word])) for word in candidates]
+        # In context a word may split differently than alone; one token per word is the other common case.
         if sum(counts) != len(tokens):
             counts = [1] * len(candidates)
         if sum(counts) == len(tokens):

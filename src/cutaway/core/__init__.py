@@ -1,6 +1,7 @@
 """Shared foundations: errors, sites, units, statistics, formatting. Needs only NumPy.
 
 arrays       Tensors as raw bytes: the memory layout of every torch dtype, decoded with NumPy only
+call_errors  Explains a call with too many positional arguments better than Python's own `TypeError` does
 dataframes   Converts rows to a pandas DataFrame if pandas is installed
 errors       All exceptions that Cutaway raises, as one class tree
 events       Plain records of what capture sees, and the protocols (`Sink`, `ValueSink`) that receive them
@@ -8,6 +9,7 @@ formatting   Formats numbers, counts, lists and near matches for sentences, tabl
 io           Atomic file writes: write to a temporary file, then rename
 late         Late binding of methods whose code is in a higher layer, and lazy package facades
 matrices     Activations as a matrix of rows × units, read block by block from NumPy, torch or disk
+positions    Checks the position in `sequence[position]`, with errors that say what the sequence holds
 progress     Progress bar on stderr, shown only on a terminal and only for work longer than two seconds
 pytree       Walks the nested containers that models take and return, in a fixed order
 safetensors  Reads and writes safetensors headers, with limits that protect against malicious files

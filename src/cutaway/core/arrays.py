@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core import late
 from cutaway.core.errors import DamagedError, InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
     from typing_extensions import Buffer
 
 Array = NDArray[Any]
@@ -102,6 +104,34 @@ class Raw:
             raise DamagedError(f"no array can have the shape {short_repr(list(self.shape))}: {error}.") from error
         shaped.flags.writeable = False
         return shaped
+
+
+def as_array(value: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+    """A tensor, array, number or list as a NumPy array, for `__array__` methods (the protocol of NumPy 2).
+
+    >>> as_array([1, 2], dtype="float32")
+    array([1., 2.], dtype=float32)
+
+    Args:
+        value: the value; dtypes of torch that NumPy lacks are converted as by `Raw.array`.
+        dtype: the dtype to convert to; None keeps that of the value.
+        copy: True for a new, writable array; None for a read-only one that shares memory if it can; False to raise if
+            it cannot.
+    """
+    if hasattr(value, "data_ptr"):
+        numbers = late.call("raw", value).array()
+        is_shared = not numbers.size or numbers.ctypes.data == value.data_ptr()
+    else:
+        numbers = np.asarray(value)
+        is_shared = numbers is value
+    if copy is False and not (is_shared and (dtype is None or numbers.dtype == dtype)):
+        raise InputError("NumPy needs a copy to hold this value as asked: leave out copy=False.")
+    if copy:
+        return np.array(numbers, dtype=dtype)
+    shared: Array = numbers.view()
+    # The memory may belong to a running program: writing to it through NumPy would escape autograd.
+    shared.flags.writeable = False
+    return shared if dtype is None else shared.astype(dtype, copy=False)
 
 
 def nbytes_of(dtype: str, shape: tuple[int, ...]) -> int:

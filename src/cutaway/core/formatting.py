@@ -118,6 +118,7 @@ def fixed(value: float, *, sign: str = "") -> str:
     >>> fixed(1), fixed(-0.0012), fixed(0.25, sign="+")
     ('1.000', '−0.001', '+0.250')
     """
+    # The minus sign U+2212 is as wide as a digit; the hyphen is not.
     return f"{value:{sign}.3f}".replace("-", "−")
 
 

@@ -29,6 +29,7 @@ def write(path: str | os.PathLike[str], content: str | bytes) -> Path:
 
 
 def _replace(target: Path, data: bytes) -> None:
+    # Two threads may write the same file at once.
     temporary = target.with_name(f".{os.getpid()}-{get_ident()}.part")
     try:
         temporary.write_bytes(data)

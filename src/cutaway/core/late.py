@@ -44,6 +44,7 @@ def load_module(module: str, what: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
+        # Any other missing module is a bug, not a missing extra.
         if error.name not in _EXTRAS:
             raise
         name, install = _EXTRAS[error.name]

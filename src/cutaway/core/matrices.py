@@ -85,6 +85,7 @@ class Matrix:
         inner = wanted if self.units is None else self.units[wanted]
         if isinstance(self.source, np.ndarray):
             values = np.empty((self.n_rows, len(inner)), self.dtype)
+            # In slices, because fancy indexing copies, and the source may be a memory map larger than memory.
             for rows in _slices(self.n_rows, _MAX_ROWS):
                 values[rows] = self.source[rows][:, inner]
         else:
@@ -195,6 +196,7 @@ def _numpy(given: Any) -> Array:
 
 
 def _working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    # float32 holds integers up to 2**24 exactly: those of 8 and 16 bits, not those of 32.
     is_exact_in_float32 = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 4) or dtype.kind == "f"
     return np.dtype(np.float32 if is_exact_in_float32 and dtype.itemsize <= 4 else np.float64)
 

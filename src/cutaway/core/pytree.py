@@ -16,6 +16,7 @@ from typing import Any
 
 _REBUILT = (list, tuple, dict, slice)
 _CONTAINERS = (list, tuple, Mapping, MappingProxyType, deque)
+# Classes, modules and functions are not entered: their `__dict__` leads through the whole program.
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ModuleType, FunctionType, MethodType)
 _MAX_REVISITS = 100_000
 """Limit on plain objects and on repeated containers: nested lists of the same list grow exponentially."""
@@ -72,6 +73,7 @@ def branches(value: Any, *, objects: bool = True) -> list[tuple[str, Any]]:
         return list(zip(value._fields, value, strict=False))
     if isinstance(value, (list, tuple, deque)):
         return [(str(i), child) for i, child in enumerate(value)]
+    # Before dataclasses: a `ModelOutput` is both, and as a mapping it leaves out fields that are None.
     if isinstance(value, (Mapping, MappingProxyType)):
         return [(str(key), child) for key, child in value.items()]
     if isinstance(value, (Set, range)):
@@ -141,6 +143,7 @@ def _rebuild(original: Any, parts: list[Any]) -> Any:
     if kind is slice:
         return slice(*parts)
     if isinstance(original, dict):
+        # A plain dict, because the constructor of a subclass can take anything.
         return dict(zip(original, parts, strict=True))
     try:
         return kind(*parts) if hasattr(original, "_fields") else kind(parts)

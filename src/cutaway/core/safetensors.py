@@ -164,6 +164,7 @@ def _read_json(raw_header: bytes) -> dict[str, Any]:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # `json` silently takes the last of two equal keys, so two readers could see different tensors.
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
@@ -172,6 +173,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _reject_constant(text: str) -> NoReturn:
+    # `json` accepts NaN and Infinity, which other readers reject.
     _damaged(f"it contains {text}, which is not valid JSON")
 
 
@@ -186,6 +188,7 @@ def _read_entry(name: str, fields: Any, true_dtype: str | None) -> Entry:
         _damaged(f"{tensor} has the dtype {short_repr(stored)}, which is not one of {', '.join(_TORCH_DTYPES)}")
     if not isinstance(shape, list):
         _damaged(f"{tensor} has the shape {short_repr(shape)}, which is not a list")
+    # `type(…) is int`, because a bool is an instance of int.
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(type(place) is int for place in offsets):
         _damaged(f"{tensor} has the data_offsets {short_repr(offsets)}, which are not two integers")
     start, stop = offsets

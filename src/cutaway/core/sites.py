@@ -22,6 +22,7 @@ from cutaway.core.errors import SiteSyntaxError
 
 ROOT = "."
 
+# `[0-9]` instead of `\d`, which also matches the digits of other scripts.
 _GRAMMAR = re.compile(
     r"""(?:\$(?P<name>[^/@:\#$]+)
         | (?P<address>[^/@:\#$]*)

@@ -26,6 +26,7 @@ _ROLES_WITHOUT_PEERS: Final = ("input", "target", "loss")
 """Roles whose tensors have no peers: token ids cannot be compared with images, nor one loss with another."""
 _MAD_TO_STD: Final = 1.4826
 """MAD × this factor is the standard deviation of a normal distribution."""
+# Least spreads (2.3 % and 0.1 %): among equal references, every change would be infinitely unusual.
 _MIN_SPREAD_LOG10: Final = 0.01
 _MIN_RELATIVE_SPREAD: Final = 0.001
 _TINY: Final = 1e-30
@@ -124,5 +125,6 @@ def _medians(columns: Floats) -> Floats:
     n = np.isfinite(ordered).sum(axis=0)
     at = np.arange(columns.shape[1])
     low, high = ordered[np.maximum(n - 1, 0) // 2, at], ordered[np.minimum(n // 2, len(columns) - 1), at]
+    # Not (low + high) / 2, which overflows for large floats.
     medians: Floats = np.where(n > 0, low / 2 + high / 2, np.nan)
     return medians

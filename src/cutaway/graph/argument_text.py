@@ -56,7 +56,7 @@ def value_text(value: Any, is_tensor: Callable[[Any], bool], depth: int = 0) -> 
         return "·"
     value = plain(value)
     if isinstance(value, str):
-        return repr(value[:_MOST_TEXT])
+        return repr(value if len(value) <= _MOST_TEXT else f"{value[:_MOST_TEXT]}…")
     if value is None or isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, OpaqueArgument):
@@ -70,6 +70,7 @@ def value_text(value: Any, is_tensor: Callable[[Any], bool], depth: int = 0) -> 
         return f"[{', '.join(inner)}]"
     if depth < _MOST_DEPTH and isinstance(value, Mapping):
         pairs = [f"{key}: {value_text(item, is_tensor, depth + 1)}" for key, item in list(value.items())[:_MOST_ITEMS]]
+        pairs += ["…"] * (len(value) > _MOST_ITEMS)
         return f"{{{', '.join(pairs)}}}"
     if value is ...:
         return "..."

@@ -55,6 +55,19 @@ def kind_of(name: str) -> str:
     return name.strip("_") or name
 
 
+def split_label(text: str) -> tuple[str, int]:
+    """Kind, without underscores, and number of a label with or without a position; ("", 0) if the text is none.
+
+    >>> split_label("relu_3_6"), split_label("max_pool2d_1"), split_label("encoder")
+    (('relu', 3), ('maxpool2d', 1), ('', 0))
+    """
+    parts = text.partition("#")[0].partition(":")[0].split("_")
+    numbers: list[int] = []
+    while len(parts) > 1 and parts[-1].isdigit() and len(numbers) < 2:
+        numbers.append(int(parts.pop()))
+    return ("".join(parts), numbers[-1]) if numbers else ("", 0)
+
+
 def op_site(address: str, kind: str, ordinal: int, pass_: int, path: str) -> Site:
     """The full site of an op."""
     return Site(address=address, op=kind, ordinal=ordinal, side="out" if path else None, path=path, pass_=pass_)
@@ -108,12 +121,14 @@ class Names:
     def _place(self, node: int) -> tuple[int, int]:
         if not self._places:
             nodes = self._tables.nodes
+            # Orphans count, too: while the model runs, nobody knows yet which ops will be orphans.
             for other, event in enumerate(nodes.event):
                 if nodes.kind[other] == OP:
                     call = nodes.call[other]
                     address, kind = self._addresses[call], kind_of(nodes.name[other])
                     place = self._places[other] = self._namer.count(event, call, address, kind)
                     key = (address, kind)
+                    # The largest ordinal decides whether a site needs one at all.
                     if place[0] > self._most.get(key, 0):
                         self._most[key] = place[0]
         return self._places[node]

@@ -8,14 +8,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cutaway.core.errors import AmbiguousSiteError, SiteError, SiteSyntaxError
-from cutaway.core.formatting import nearest
+from cutaway.core.arrays import short_repr
+from cutaway.core.errors import AmbiguousSiteError, InputTypeError, SiteError, SiteSyntaxError
+from cutaway.core.formatting import listed, nearest_hint, plural
 from cutaway.core.pytree import escape
 from cutaway.core.sites import Site
 from cutaway.graph.analysis.passes import Passes
 from cutaway.graph.labels import Namer, kind_of
 from cutaway.graph.op import Op
-from cutaway.graph.tables import CONSTANT, OP, PARAMETER
+from cutaway.graph.tables import CONSTANT, OP, PARAMETER, ModuleRow
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
@@ -28,10 +29,11 @@ def find(trace: Trace, key: str) -> Op:
     ops = match(trace, key)
     op = ops[0] if len(ops) == 1 else _as_passes(trace, key, ops)
     if op is not None:
+        # Checked here, so that the lookup fails, and not the first access to the value.
         return _with_unit(op)
     if ops:
         raise AmbiguousSiteError(
-            f"{key!r} fits {len(ops)} tensors of this trace of {trace.model_name}: {_choices(trace, key, ops)}. "
+            f"{key!r} matches {len(ops)} tensors of this trace of {trace.model_name}: {_choices(trace, key, ops)}. "
             f"Ask for one of them, or for all with trace.match({key!r})."
         )
     raise SiteError(_not_found_message(trace, key))
@@ -44,37 +46,40 @@ def _choices(trace: Trace, key: str, ops: list[Op]) -> str:
         parts = Counter(str(replace(here, pass_=None)) for here in places)
         if 1 < len(parts) <= _MOST_LISTED and min(parts.values()) > 1:
             return f"{', '.join(map(repr, parts))}, each in several passes"
-    names = [_unambiguous_name(trace, key, op) for op in ops[:_MOST_LISTED]]  # slow: not for all
-    more = f" and {len(ops) - _MOST_LISTED} more" if len(ops) > _MOST_LISTED else ""
-    return f"{', '.join(map(repr, names))}{more}"
+    # A name takes a search, so only those that are shown are computed.
+    names = (repr(_unambiguous_name(trace, key, op)) for op in ops[:_MOST_LISTED])
+    return listed([*names, *("" for _ in ops[_MOST_LISTED:])], _MOST_LISTED)
 
 
 def match(trace: Trace, key: str) -> list[Op]:
     """Every op that a name matches, in order: as an address, or as a label if no address matches."""
+    if not isinstance(key, str):
+        raise InputTypeError(f"a site, pattern or label is a string, got {short_repr(key)}.")
     try:
         site = Site.parse(key)
     except SiteSyntaxError:
-        found = index_of(trace).labeled(key)
-        if found:
-            return [Op(trace, node) for node in found]
+        labeled = index_of(trace).labeled(key)
+        if labeled:
+            return [Op(trace, node) for node in labeled]
         raise
     index = index_of(trace)
     nodes = dict.fromkeys(node for node, _ in index.at(site))
-    found = [*nodes] or index.labeled(str(site.without_unit())) or index.in_loop(site)
+    # Addresses win: a module can have the name of a label.
+    matches = [*nodes] or index.labeled(str(site.without_unit())) or index.in_loop(site)
     kinds = trace.tables.nodes.kind
     return [
         Op(trace, node, site.unit, str(site.address) if site.unit is not None and kinds[node] == PARAMETER else "")
-        for node in found
+        for node in matches
     ]
 
 
-def _as_passes(trace: Trace, key: str, found: list[Op]) -> Op | None:
+def _as_passes(trace: Trace, key: str, ops: list[Op]) -> Op | None:
     """Several tensors as the passes of one op, or of a module that returns one tensor; None if they are not."""
     try:
         site = Site.parse(key)
     except SiteSyntaxError:
         return None
-    nodes = tuple(op.node for op in found)
+    nodes = tuple(op.node for op in ops)
     if nodes and site.pass_ is None and site.op is None and not site.is_pattern:
         calls = [here.pass_ for _, here in index_of(trace).at(site) if here is not None]
         if len(set(calls)) == len(calls):
@@ -82,17 +87,30 @@ def _as_passes(trace: Trace, key: str, found: list[Op]) -> Op | None:
     if nodes and trace.rolled.nodes_of(nodes[0]) == nodes:
         if site.pass_ is None:
             return trace.rolled.of(nodes[0], site.unit)
-        return found[site.pass_ - 1] if site.pass_ <= len(found) else None
+        return ops[site.pass_ - 1] if site.pass_ <= len(ops) else None
     return None
 
 
 def index_of(trace: Trace) -> Index:
     """The index of a trace, built on the first lookup."""
-    found = trace.__dict__.get("_index")
-    if found is None:
+    index = trace.__dict__.get("_index")
+    if index is None:
         trace.tables  # noqa: B018  (raises OpenTraceError for an open trace)
-        found = trace.__dict__["_index"] = Index(trace)
-    return found
+        index = trace.__dict__["_index"] = Index(trace)
+    return index
+
+
+def all_sites(trace: Trace) -> tuple[str, ...]:
+    """Every site of a trace: modules, inputs, ops, parameters, buffers."""
+    sites = [f".@in.{path}" for path in trace.input_paths]
+    modules = [site for module in trace.tables.modules for site in _sites_of(trace, module)]
+    return tuple(dict.fromkeys([*modules, *sites, *(op.site for op in trace.ops), *trace.parameters, *trace.buffers]))
+
+
+def _sites_of(trace: Trace, module: ModuleRow) -> list[str]:
+    paths = {path: None for call in module.calls for path, _ in trace.tables.calls[call].outputs}
+    address = module.addresses[0]
+    return [address] if list(paths) == [""] else [f"{address}@out.{path}" for path in paths]
 
 
 class Index:
@@ -105,11 +123,11 @@ class Index:
     @cached_property
     def calls(self) -> dict[str, list[int]]:
         """Each address of a module → its calls."""
-        found: dict[str, list[int]] = {}
+        by_address: dict[str, list[int]] = {}
         for module in self._trace.tables.modules:
             for address in module.addresses:
-                found.setdefault(address, []).extend(module.calls)
-        return found
+                by_address.setdefault(address, []).extend(module.calls)
+        return by_address
 
     @cached_property
     def sources(self) -> dict[str, int]:
@@ -126,15 +144,16 @@ class Index:
     def ops(self) -> dict[str, dict[str, list[int]]]:
         """First address of a module → kind of op → nodes in order, including orphans, which count for ordinals."""
         nodes, addresses = self._trace.tables.nodes, self.call_addresses
-        found: dict[str, dict[str, list[int]]] = {}
+        by_module: dict[str, dict[str, list[int]]] = {}
         for node, name in enumerate(nodes.name):
             if nodes.kind[node] == OP:
-                here = found.setdefault(addresses[nodes.call[node]], {})
+                here = by_module.setdefault(addresses[nodes.call[node]], {})
+                # Not `setdefault`, which would create a list for every row.
                 if name in here:
                     here[name].append(node)
                 else:
                     here[name] = [node]
-        return {address: _by_kind(by_name) for address, by_name in found.items()}
+        return {address: _by_kind(by_name) for address, by_name in by_module.items()}
 
     @cached_property
     def listed(self) -> set[int]:
@@ -144,22 +163,22 @@ class Index:
     @cached_property
     def kinds(self) -> dict[str, list[int]]:
         """Kind of op → nodes, in order."""
-        names, found = self._trace.tables.nodes.name, dict[str, list[int]]()
+        names, by_name = self._trace.tables.nodes.name, dict[str, list[int]]()
         for node in self._trace.op_nodes:
             name = names[node]
-            if name in found:
-                found[name].append(node)
+            if name in by_name:
+                by_name[name].append(node)
             else:
-                found[name] = [node]
-        return _by_kind(found)
+                by_name[name] = [node]
+        return _by_kind(by_name)
 
     @cached_property
     def squashed_kinds(self) -> dict[str, list[str]]:
         """Kinds without underscores, as TorchLens spells them: `maxpool2d` for `max_pool2d`."""
-        found: dict[str, list[str]] = {}
+        spelled: dict[str, list[str]] = {}
         for kind in self.kinds:
-            found.setdefault(kind.replace("_", ""), []).append(kind)
-        return found
+            spelled.setdefault(kind.replace("_", ""), []).append(kind)
+        return spelled
 
     @cached_property
     def source_labels(self) -> dict[str, int]:
@@ -208,8 +227,8 @@ class Index:
         kind, _, n = head.rpartition("_")
         nodes = self._trace.op_nodes
         there = nodes[int(last) - 1 : int(last)] if last.isdecimal() and int(last) else []
-        found = [node for node in self._of_kind(kind, n) if node in there]
-        return found or self._of_kind(head, last)
+        at_position = [node for node in self._of_kind(kind, n) if node in there]
+        return at_position or self._of_kind(head, last)
 
     def _of_kind(self, kind: str, n: str) -> list[int]:
         if not n.isdecimal() or not kind:
@@ -227,10 +246,10 @@ class Index:
                 return self._constants_at(site) or self._ops_at(site)
             return [*self._modules_at(site, (site.address,))] or [*self._sources_at(site, (site.address,))]
         modules = [] if site.op is not None else [*self._modules_at(site, self.calls)]
-        found = [*modules, *self._ops_at(site)]
-        if not found and site.op is None:
-            found.extend(self._sources_at(site, self.sources))
-        return sorted(found, key=lambda pair: pair[0])
+        matches = [*modules, *self._ops_at(site)]
+        if not matches and site.op is None:
+            matches.extend(self._sources_at(site, self.sources))
+        return sorted(matches, key=lambda pair: pair[0])
 
     def _modules_at(self, site: Site, addresses: Iterable[str]) -> Iterator[tuple[int, Site | None]]:
         side = site.side or "out"
@@ -251,6 +270,7 @@ class Index:
     def _constants_at(self, site: Site) -> list[tuple[int, Site | None]]:
         """The constant of this site; a constant is named like an op of the module that used it first."""
         kinds, wanted = self._trace.tables.nodes.kind, site.without_unit()
+        # Labels of constants contain the word; all other lookups skip the comparison below.
         if CONSTANT not in (site.op or ""):
             return []
         node = self.source_labels.get(site.op or "", -1)
@@ -261,7 +281,7 @@ class Index:
         if site.side == "in" or (site.op is None and not site.covers_ops):
             return []
         paths = self._trace.tables.nodes.path
-        found = [
+        nodes = [
             node
             for address in self._modules_covered(site)
             for kind in self.ops[address]
@@ -269,7 +289,7 @@ class Index:
             for node in self._chosen(site, address, kind)
             if node in self.listed and site.covers_path(paths[node])
         ]
-        return [(node, None) for node in sorted(found)]
+        return [(node, None) for node in sorted(nodes)]
 
     def _modules_covered(self, site: Site) -> list[str]:
         """The first addresses of the modules that a site matches under any of their addresses."""
@@ -296,25 +316,25 @@ class Index:
 
     def _places_of(self, address: str, kind: str) -> dict[tuple[int, int], list[int]]:
         """(ordinal, pass) → nodes, for one kind of op in one module."""
-        found = self._places.get((address, kind))
-        if found is None:
-            found = self._places[address, kind] = {}
+        places = self._places.get((address, kind))
+        if places is None:
+            places = self._places[address, kind] = {}
             nodes, namer = self._trace.tables.nodes, Namer()
             for node in self.ops.get(address, {}).get(kind, ()):
                 place = namer.count(nodes.event[node], nodes.call[node], address, kind)
-                if place in found:
-                    found[place].append(node)
+                if place in places:
+                    places[place].append(node)
                 else:
-                    found[place] = [node]
-        return found
+                    places[place] = [node]
+        return places
 
 
 def _by_kind(by_name: dict[str, list[int]]) -> dict[str, list[int]]:
     """Merge names of one kind, such as `relu` and `relu_`."""
-    found: dict[str, list[int]] = {}
+    by_kind: dict[str, list[int]] = {}
     for name, nodes in by_name.items():
-        found.setdefault(kind_of(name), []).extend(nodes)
-    return {kind: sorted(nodes) for kind, nodes in found.items()}
+        by_kind.setdefault(kind_of(name), []).extend(nodes)
+    return {kind: sorted(nodes) for kind, nodes in by_kind.items()}
 
 
 def _with_unit(op: Op) -> Op:
@@ -354,18 +374,34 @@ def _not_found_message(trace: Trace, key: str) -> str:
     index = index_of(trace)
     if site.op is not None and site.address in trace.modules:
         kinds = index.ops.get(index.first_addresses.get(site.address, ""), {})
-        executed = ", ".join(_counted(kind, nodes) for kind, nodes in kinds.items()) or "no direct ops"
-        return f"no site matches {key!r} {where}: module {site.address!r} executed {executed}."
+        executed = listed((_counted(kind, nodes) for kind, nodes in kinds.items()), _MOST_LISTED) or "no direct ops"
+        near = nearest_hint(site.op, kinds) if len(kinds) > _MOST_LISTED else ""
+        return f"no site matches {key!r} {where}: module {site.address!r} executed {executed}.{near}"
     if site.op is None and site.address in trace.modules:
         return _about_module(trace, site, key)
     if site.op is None and site.address in index.sources:
         if index.sources[site.address] < 0:
             return f"{site.address!r} was never read {where}; trace.unused_parameters lists all such parameters."
-        return f"{key!r} names nothing {where}: {site.address!r} is a parameter or buffer, without passes or sides."
+        return f"no site matches {key!r} {where}: {site.address!r} is a parameter or buffer, without passes or sides."
     read = (address for address, node in index.sources.items() if node >= 0)
-    near = nearest(key, [*trace.sites, *trace.modules, *read, *trace.names.labels.values()])
-    hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-    return f"no site matches {key!r} {where}.{hint} trace.sites lists all {len(trace.sites)}."
+    near = nearest_hint(key, [*trace.sites, *trace.modules, *read, *trace.names.labels.values()])
+    return (
+        f"no site matches {key!r} {where}.{_other_meaning(trace, key)}{near} trace.sites lists all {len(trace.sites)}."
+    )
+
+
+def _other_meaning(trace: Trace, key: str) -> str:
+    """What else the text is the name of: a position, a function or a class of modules."""
+    if key.lstrip("-").isdecimal():
+        return f" For a position, use trace[{key}]."
+    n_ops = len(index_of(trace).kinds.get(kind_of(key), ()))
+    if n_ops:
+        times = "once" if n_ops == 1 else f"{n_ops:,} times"
+        return f" It is a function that ran {times}: trace.select(function={key!r})."
+    n_modules = sum(module.class_name == key for module in trace.tables.modules)
+    if n_modules:
+        return f" It is the class of {plural(n_modules, 'module')}: trace.select(module_class={key!r})."
+    return ""
 
 
 def _counted(kind: str, nodes: list[int]) -> str:
@@ -375,10 +411,15 @@ def _counted(kind: str, nodes: list[int]) -> str:
 def _about_module(trace: Trace, site: Site, key: str) -> str:
     module = trace.modules[site.address]
     if not module.calls:
-        return f"module {site.address!r} ({module.class_name}) was never called in this trace of {trace.model_name}."
-    passes = f"{site.address}:1 to :{len(module.calls)}" if len(module.calls) > 1 else "once"
+        return (
+            f"module {site.address!r} ({module.class_name}) was never called in this trace of {trace.model_name}; "
+            "trace.uncalled_modules lists all such modules."
+        )
+    n_calls = len(module.calls)
+    passes = f"{n_calls} times ('{site.address}:1' to '{site.address}:{n_calls}')" if n_calls > 1 else "once"
     chosen = site.pass_ if site.pass_ is not None and site.pass_ <= len(module.calls) else 1
     call = module.calls[chosen - 1]
     sides = [f"@in.{path}" for path in call.inputs] + [f"@out.{path}" if path else "" for path in call.outputs]
-    offered = ", ".join(repr(f"{site.address}{side}") for side in sides) or "no tensors"
-    return f"{key!r} names nothing: module {site.address!r} ran {passes} and offers {offered}."
+    offered = listed((repr(f"{site.address}{side}") for side in sides), _MOST_LISTED) or "no tensors"
+    where = f"in this trace of {trace.model_name}"
+    return f"no site matches {key!r} {where}: module {site.address!r} ran {passes} and offers {offered}."

@@ -2,15 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from cutaway.core.arrays import short_repr
+from cutaway.core.errors import InputTypeError, SiteError
+from cutaway.core.formatting import nearest_hint
 from cutaway.graph.control_flow.source import Source, source_of
 from cutaway.graph.op import Op
-from cutaway.graph.tables import CallRow, ModuleRow
+from cutaway.graph.tables import BUFFER, CallRow, ModuleRow, ParameterRow
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
+
+
+T = TypeVar("T")
+
+
+class ByAddress(dict[str, T]):
+    """A dict from addresses whose `KeyError` is a `SiteError` with near matches.
+
+    Args:
+        items: the entries.
+        noun: what they are: "module".
+        listed_by: the attribute that returns this dict.
+        missing: address → why it has no entry, for those that a reader may expect.
+    """
+
+    def __init__(self, items: dict[str, T], noun: str, listed_by: str, missing: dict[str, str] | None = None) -> None:
+        super().__init__(items)
+        self._noun, self._listed_by, self._missing = noun, listed_by, missing or {}
+
+    def __missing__(self, address: object) -> NoReturn:
+        if not isinstance(address, str):
+            raise InputTypeError(f"{self._listed_by} is indexed by address, got {short_repr(address)}.")
+        if address in self._missing:
+            raise SiteError(f"{self._noun} {address!r} {self._missing[address]}.")
+        near = nearest_hint(address, self)
+        raise SiteError(f"no {self._noun} has the address {address!r}.{near} {self._listed_by} has all {len(self)}.")
+
+
+def sources(trace: Trace, kind: str) -> ByAddress[Op]:
+    """The parameters or the buffers that were read, under each of their addresses."""
+    ops: dict[str, Op] = {}
+    unread: dict[str, str] = {}
+    for row in trace.tables.parameters:
+        if row.node >= 0 and trace.tables.nodes.kind[row.node] == kind:
+            ops.update(dict.fromkeys(row.addresses, Op(trace, row.node)))
+        elif row.node < 0 and row.is_buffer == (kind == BUFFER):
+            unread.update(dict.fromkeys(row.addresses, "exists, but no op of this trace read it"))
+    return ByAddress(ops, kind, f"trace.{kind}s", unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +68,28 @@ class ParameterCount:
         return self.trainable + self.frozen
 
 
+def count_parameters(rows: Iterable[ParameterRow]) -> ParameterCount:
+    """Counts the parameters among these rows; buffers are left out."""
+    parameters = [row for row in rows if not row.is_buffer]
+    return ParameterCount(
+        trainable=sum(row.numel for row in parameters if row.requires_grad),
+        frozen=sum(row.numel for row in parameters if not row.requires_grad),
+        bytes=sum(row.bytes for row in parameters),
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Module:
     """One module of the model, called or not."""
 
     trace: Trace
     row: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Module) and self.trace is other.trace and self.row == other.row
+
+    def __hash__(self) -> int:
+        return hash((id(self.trace), self.row))
 
     @property
     def _row(self) -> ModuleRow:
@@ -63,21 +121,22 @@ class Module:
     @property
     def own(self) -> ParameterCount:
         """Its direct parameters."""
-        return self.trace.count_parameters(self._row.parameters)
+        return count_parameters(self.trace.tables.parameters[row] for row in self._row.parameters)
 
     @property
     def total(self) -> ParameterCount:
         """Parameters of the module and all modules inside it, each counted once."""
-        found: dict[int, None] = {}
+        parameters: dict[int, None] = {}
+        # A module that is shared inside this one is found once for each of its addresses.
         stack, seen = [self.row], set()
         while stack:
             row = stack.pop()
             if row in seen:
                 continue
             seen.add(row)
-            found.update(dict.fromkeys(self.trace.tables.modules[row].parameters))
+            parameters.update(dict.fromkeys(self.trace.tables.modules[row].parameters))
             stack.extend(self.trace.tables.modules[row].children)
-        return self.trace.count_parameters(tuple(found))
+        return count_parameters(self.trace.tables.parameters[row] for row in parameters)
 
     def __repr__(self) -> str:
         return f"<Module {self.address} ({self.class_name}), called {len(self._row.calls)}×>"

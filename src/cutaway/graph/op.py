@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cutaway.core.arrays import Array, as_array
 from cutaway.core.errors import NotSavedError, StaleValueError
 from cutaway.core.pytree import leaves, replace
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.analysis.flops import flops_of
-from cutaway.graph.control_flow.source import Source, users_line
+from cutaway.graph.control_flow.source import Source, stack_of, users_line
 from cutaway.graph.tables import (
     ALIAS,
     BUFFER,
@@ -25,6 +26,8 @@ from cutaway.graph.tables import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from cutaway.graph.control_flow.conditionals import Conditional
     from cutaway.graph.modules import ModuleCall
     from cutaway.graph.trace import Trace
@@ -52,6 +55,7 @@ class Op:
     address: str = ""
     """For a tied parameter, the address by which it was looked up, which decides its units."""
 
+    # Ops are created on access, so two objects can stand for one row.
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Op) and (self.trace is other.trace) and (self.node, self.unit) == (other.node, other.unit)
@@ -111,6 +115,7 @@ class Op:
         event = nodes.event[self.node]
         if event is None or not nodes.path[self.node]:
             return None
+        # Results of one call are adjacent rows that share one event object.
         first = self.node
         while first > 0 and nodes.event[first - 1] is event:
             first -= 1
@@ -227,7 +232,12 @@ class Op:
     def groups(self) -> tuple[str, ...]:
         """The composite functions it ran in, outermost first: `("multi_head_attention_forward", "softmax")`."""
         event = self.trace.tables.nodes.event[self.node]
-        return () if event is None else self.trace.group_names(event[5])
+        names, number = [], 0 if event is None else event[5]
+        while number:
+            group = self.trace.tables.groups[number]
+            names.append(group.function)
+            number = group.parent
+        return tuple(reversed(names))
 
     @property
     def distance_from_input(self) -> int | None:
@@ -323,7 +333,8 @@ class Op:
     @property
     def stack(self) -> tuple[Source, ...]:
         """The calling lines, innermost first, through composites and module calls."""
-        return self.trace.stack_of(self.node)
+        event = self.trace.tables.nodes.event[self.node]
+        return () if event is None else stack_of(self.trace.tables, event)
 
     @property
     def is_inplace(self) -> bool:
@@ -370,6 +381,7 @@ class Op:
                 f"cutaway.watch(model, save={str(self.full_site)!r}), or save='**' for all."
             )
         value = _load(value)
+        # Torch counts in-place writes to a tensor and all its views in `_version`.
         version = nodes.version[self.node]
         if version is not None and value._version != version:
             raise StaleValueError(
@@ -379,6 +391,10 @@ class Op:
         if hasattr(value, "detach"):
             value = value.detach()
         return value if self.unit is None else self.unit_layout.unit(value, self.unit)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """Its value for `np.asarray(op)`, read-only; bfloat16 and other dtypes that NumPy lacks become float32."""
+        return as_array(self.value, dtype, copy)
 
     @property
     def grad(self) -> Any:

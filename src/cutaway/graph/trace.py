@@ -6,28 +6,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, SupportsIndex, overload
 
 from cutaway.core import late
-from cutaway.core.errors import InputTypeError, OpenTraceError, PositionError, SiteSyntaxError
+from cutaway.core.arrays import short_repr
+from cutaway.core.call_errors import explain_positional
+from cutaway.core.errors import InputError, InputTypeError, OpenTraceError, SiteSyntaxError
+from cutaway.core.positions import position
+from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.analysis.cost_summary import Measure
 from cutaway.graph.analysis.distances import Distances, connected_ops, distances
 from cutaway.graph.analysis.export import networkx_graph, table
 from cutaway.graph.analysis.passes import Rolled
 from cutaway.graph.analysis.paths import Paths, critical_path
+from cutaway.graph.analysis.reachability import direct_children
 from cutaway.graph.analysis.saved_for_backward import Retained
 from cutaway.graph.analysis.summary import summary
 from cutaway.graph.analysis.units import tied_layouts, unit_layouts
 from cutaway.graph.control_flow.conditionals import Conditionals
-from cutaway.graph.control_flow.source import Source, stack_of
 from cutaway.graph.labels import Names
-from cutaway.graph.lookup import find, match
-from cutaway.graph.modules import Module, ModuleCall, ParameterCount
+from cutaway.graph.lookup import all_sites, find, match
+from cutaway.graph.modules import ByAddress, Module, ModuleCall, ParameterCount, count_parameters, sources
 from cutaway.graph.op import Op
-from cutaway.graph.selection import Selection, What, maker_of, rows_of, select
-from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
+from cutaway.graph.selection import Drawing, Selection, What, rows_of, select
+from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, Tables, Unsaved, maker
 from cutaway.results.validation import Validation
+
+INTERNAL = frozenset({"tables", "fill", "op_nodes", "names", "distances", "ops_by_call", "children_of", "call_of"})
+"""Attributes for other modules of the package; `dir(trace)` leaves them out."""
 
 
 class Trace:
@@ -78,9 +85,9 @@ class Trace:
     @cached_property
     def modules(self) -> Mapping[str, Module]:
         """Every module by address, called or not; a shared module under each of its addresses."""
-        return {
-            address: Module(self, row) for row, module in enumerate(self.tables.modules) for address in module.addresses
-        }
+        rows = enumerate(self.tables.modules)
+        modules = {address: Module(self, row) for row, module in rows for address in module.addresses}
+        return ByAddress(modules, "module", "trace.modules")
 
     @property
     def calls(self) -> tuple[ModuleCall, ...]:
@@ -90,12 +97,12 @@ class Trace:
     @cached_property
     def parameters(self) -> Mapping[str, Op]:
         """The parameters that were used, by address; a tied parameter under each of its addresses."""
-        return self._sources(PARAMETER)
+        return sources(self, PARAMETER)
 
     @cached_property
     def buffers(self) -> Mapping[str, Op]:
         """The buffers that were read, as they were before the run, by address."""
-        return self._sources(BUFFER)
+        return sources(self, BUFFER)
 
     @property
     def constants(self) -> tuple[Op, ...]:
@@ -174,6 +181,7 @@ class Trace:
     @cached_property
     def bytes(self) -> int:
         """Total size of the values of all ops."""
+        # An identity op returns its input, whose bytes count already.
         return sum(op.bytes for op in self.ops if not op.is_identity)
 
     @cached_property
@@ -184,7 +192,7 @@ class Trace:
     @cached_property
     def n_parameters(self) -> ParameterCount:
         """All parameters of the model, each counted once."""
-        return self.count_parameters(tuple(i for i, row in enumerate(self.tables.parameters) if not row.is_buffer))
+        return count_parameters(self.tables.parameters)
 
     @property
     def tied_parameters(self) -> tuple[tuple[str, ...], ...]:
@@ -204,30 +212,25 @@ class Trace:
     # queries
 
     @overload
-    def __getitem__(self, key: int | str) -> Op: ...
+    def __getitem__(self, key: int | str | Site) -> Op: ...
     @overload
     def __getitem__(self, key: slice) -> Selection: ...
-    def __getitem__(self, key: int | str | slice) -> Op | Selection:
+    def __getitem__(self, key: int | str | Site | slice) -> Op | Selection:
         if isinstance(key, slice):
             return self._numbered[key]
-        if isinstance(key, int):
-            return self._at(key)
-        if not isinstance(key, str):
-            raise InputTypeError(f"index a trace by site, label, position or slice, got {key!r}.")
-        return find(self, key)
+        if isinstance(key, (str, Site)):
+            return find(self, str(key))
+        if isinstance(key, bool) or not isinstance(key, SupportsIndex):
+            raise InputTypeError(f"index a trace by site, label, position or slice, got {short_repr(key)}.")
+        noun = "op" if len(self._numbered) == len(self) else "saved op"
+        return self._numbered[position(key, len(self._numbered), "this trace", noun=noun)]
 
-    def _at(self, position: int) -> Op:
-        numbered = self._numbered
-        if not -len(numbered) <= position < len(numbered):
-            raise PositionError(f"position {position} is out of range: this trace numbers {len(numbered)} ops, from 0.")
-        return numbered[position]
-
-    def match(self, pattern: str) -> list[Op]:
+    def match(self, pattern: str | Site) -> list[Op]:
         """Every op that matches a site, a pattern or a label, in order.
 
         The address of a module matches its outputs; `encoder.**` also matches everything inside.
         """
-        return match(self, pattern)
+        return match(self, str(pattern) if isinstance(pattern, Site) else pattern)
 
     def select(
         self,
@@ -237,37 +240,49 @@ class Trace:
         module_class: str | None = None,
         kind: str | None = None,
     ) -> Selection:
-        """The ops that meet all given conditions; see `Selection.where`.
+        """The ops that meet all given conditions. Sources are included only if you name them, or ask for their kind.
 
-        Sources are included only if you name them, or ask for their kind.
+        Args:
+            what: a site, pattern or label, ops, or a predicate that is called with each op.
+            function: name of the function, or a pattern such as "*pool*"; "relu" also matches `relu_`.
+            module_class: class of a module in which the op ran, at any depth; or a pattern such as "*Attention".
+            kind: "op", "input", "parameter", "buffer" or "constant".
         """
         return select(self, what, function=function, module_class=module_class, kind=kind)
 
     def between(self, start: What, end: What) -> Selection:
         """Every op on a path from `start` to `end`, both excluded; empty if there is no path."""
-        return self.select(start).descendants() & self.select(end).ancestors()
+        return self.select(start).descendants & self.select(end).ancestors
 
     def paths(self, start: What, end: What, *, most: int | None = 10_000) -> Paths:
         """The paths from `start` to `end`: iterate over them, or use `count`, `ops`, `shortest` or `heaviest`.
 
         Args:
+            start: the ops at which paths start, as `select` takes them.
+            end: the ops at which they end.
             most: the number of paths after which iterating raises `PathLimitError`; None for no limit.
         """
-        starts = {maker_of(self, row) for row in rows_of(self, start)}
+        if most is not None and (not isinstance(most, int) or most < 0):
+            raise InputError(f"most must be a number of paths, or None for no limit, got {short_repr(most)}.")
+        starts = {maker(self.tables.nodes, row) for row in rows_of(self, start)}
         return Paths(self, tuple(sorted(starts)), tuple(sorted(rows_of(self, end))), most)
 
     def critical_path(self, by: Measure = "seconds") -> Selection:
         """The chain of ops from the first op to an output with the most seconds, FLOPs or bytes in total."""
         return critical_path(self, by)
 
+    @property
     def retained(self) -> Retained:
         """The tensors that autograd keeps alive for a backward pass."""
         retained: Retained = late.call("Trace.retained", self)
         return retained
 
     def __contains__(self, key: object) -> bool:
+        if isinstance(key, Op):
+            return key in self.ops
         try:
-            return isinstance(key, str) and bool(match(self, key))
+            # Text that is not a site may still be asked for: `"a..b" in trace` is False.
+            return isinstance(key, (str, Site)) and bool(match(self, str(key)))
         except SiteSyntaxError:
             return False
 
@@ -283,14 +298,7 @@ class Trace:
 
         If a module ran more than once, add `:pass` to its sites.
         """
-        sites = [site for row in self.tables.modules for site in self._sites_of(row)]
-        sites += [f".@in.{path}" for path in self.input_paths]
-        return tuple(dict.fromkeys([*sites, *(op.site for op in self.ops), *self.parameters, *self.buffers]))
-
-    def _sites_of(self, module: ModuleRow) -> list[str]:
-        paths = {path: None for call in module.calls for path, _ in self.tables.calls[call].outputs}
-        address = module.addresses[0]
-        return [address] if list(paths) == [""] else [f"{address}@out.{path}" for path in paths]
+        return all_sites(self)
 
     # output
 
@@ -311,20 +319,23 @@ class Trace:
         direction: Literal["down", "right"] = "down",
         color_by: str | Mapping[str, float] | Callable[[Op], Any] | None = None,
         focus: What | Callable[[Op], object] | None = None,
-    ) -> Any:
+    ) -> Drawing:
         """Draw the graph; `path` ends in .svg, .pdf, .png, .dot or .json.
 
         Returns the content of the file; without a path, SVG text.
 
         Args:
+            path: the file to write; None writes none.
             depth: how many levels of modules to open; deeper ones are one box each. None draws every op.
             rolled: whether to draw repetitions once: the passes of an op, and identical blocks.
             direction: the direction of the data flow, "down" or "right".
             color_by: the name of a measure ("seconds", "bytes"…), numbers by site, or a function of an op.
             focus: the ops to focus on, as `select` takes them. Their modules are opened; distant ops are faded.
         """
-        more = {"direction": direction, "color_by": color_by, "focus": focus}
-        return late.call("Trace.draw", self, path, depth=depth, rolled=rolled, **more)
+        picture: Drawing = late.call(
+            "Trace.draw", self, path, depth=depth, rolled=rolled, direction=direction, color_by=color_by, focus=focus
+        )
+        return picture
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write the interactive picture of the graph as one self-contained HTML file."""
@@ -347,15 +358,53 @@ class Trace:
         """
         late.call("Trace.save", self, path)
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        # Ops, selections and modules refer to their trace, so pickling or deep-copying them ends here, too.
+        raise InputTypeError(
+            "a trace, its ops and its selections cannot be pickled or deep-copied: write the trace with "
+            "trace.save(path), and read it with cutaway.load(path), also in another process."
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        # Without this method, NumPy would read every op and try to stack values of different shapes.
+        raise InputTypeError("a trace is not one array: use np.asarray(trace[site]) for one op, or trace.table().")
+
     # replaying
 
-    def replay(self, at: Any, *to: Any, **part: Any) -> Trace:
+    def replay(
+        self,
+        at: What | Mapping[Any, Any],
+        to: object = None,
+        *,
+        units: int | Sequence[int] | None = None,
+        unit_dim: int | Sequence[int] | None = None,
+        heads: int | Sequence[int] | None = None,
+        n_heads: int | None = None,
+        positions: int | slice | Sequence[int] | None = None,
+        samples: int | slice | Sequence[int] | None = None,
+        index: Any = None,
+    ) -> Trace:
         """The trace with an edit applied, recomputed from saved values and only where the edit has an effect.
 
-        Takes the arguments of `cutaway.edit`: a site and its new value, or a mapping from sites to new values. Raises
-        if the edit reaches something that cannot be recomputed: an opaque op, or a number that controls the program.
+        Takes the arguments of `cutaway.edit`. Raises if the edit reaches something that cannot be recomputed: an opaque
+        op, or a number that controls the program.
+
+        Args:
+            at: a site (module, `@in`, op, parameter, optionally with pass and unit), a pattern, an op or selection of a
+                trace, the top of a ranking, or several of these; or a mapping from these to new values, without `to`.
+            to: a number, a tensor, a function of the value, another site to copy from, an op or trace to take the value
+                from, or one of `edit.scale`, `edit.clamp`, `edit.noise`, `edit.swap`.
+            units: only these units, by flat index `#k`; the graph of the model decides which dimensions count units.
+            unit_dim: the dimensions that count units, in the order of the flat index, if the graph does not tell.
+            heads: only these attention heads: consecutive, equal parts of the units.
+            n_heads: the number of heads, if the model does not have it as an attribute.
+            positions: only these token positions (queries of attention scores); of the whole text during generation.
+            samples: only these indices along the sample dimension.
+            index: only `value[index]`, for example `np.s_[:, 3]`. Excludes the other keywords.
         """
-        replayed: Trace = late.call("Trace.replay", self, at, *to, **part)
+        part: dict[str, Any] = {"units": units, "unit_dim": unit_dim, "heads": heads, "n_heads": n_heads}
+        part |= {"positions": positions, "samples": samples, "index": index}
+        replayed: Trace = late.call("Trace.replay", self, at, to, **part)
         return replayed
 
     @property
@@ -366,6 +415,7 @@ class Trace:
 
     # validation
 
+    @explain_positional("Write trace.validate(): the trace knows its model and inputs.")
     def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
         """Check that the trace is correct, and report what could not be checked.
 
@@ -383,6 +433,7 @@ class Trace:
             raise OpenTraceError("a tensor can be named only inside the `with` block of its trace.")
         self._name_tensor(name, value)
 
+    # Capture replaces this method while the block is open.
     def _name_tensor(self, name: str, value: Any) -> None:
         raise OpenTraceError("a tensor can be named only inside the `with` block of its trace.")
 
@@ -391,7 +442,10 @@ class Trace:
             return "<Trace, still being made: read it after its `with` block>"
         return summary(self)
 
-    # internal, for other modules of this layer
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in INTERNAL]
+
+    # internal, for other modules of the package: see INTERNAL
 
     @cached_property
     def op_nodes(self) -> list[int]:
@@ -408,14 +462,7 @@ class Trace:
 
     @cached_property
     def _children(self) -> list[list[int]]:
-        children: list[list[int]] = [[] for _ in self.tables.nodes.kind]
-        parents = self.tables.nodes.parents
-        for node in self.op_nodes:
-            for parent in parents[node]:
-                siblings = children[parent]
-                if not siblings or siblings[-1] != node:
-                    siblings.append(node)
-        return children
+        return direct_children(self.op_nodes, self.tables.nodes.parents)
 
     @cached_property
     def ops_by_call(self) -> dict[int, list[int]]:
@@ -440,41 +487,11 @@ class Trace:
     def _numbered(self) -> Selection:
         return self.ops if self.tables.saved_all or not self._saved_nodes else self.saved
 
-    def _sources(self, kind: str) -> dict[str, Op]:
-        nodes = self.tables.nodes
-        return {
-            address: Op(self, row.node)
-            for row in self.tables.parameters
-            if row.node >= 0 and nodes.kind[row.node] == kind
-            for address in row.addresses
-        }
-
-    def count_parameters(self, rows: tuple[int, ...]) -> ParameterCount:
-        chosen: list[ParameterRow] = [self.tables.parameters[row] for row in rows]
-        chosen = [row for row in chosen if not row.is_buffer]
-        return ParameterCount(
-            trainable=sum(row.numel for row in chosen if row.requires_grad),
-            frozen=sum(row.numel for row in chosen if not row.requires_grad),
-            bytes=sum(row.bytes for row in chosen),
-        )
-
     def call_of(self, node: int) -> ModuleCall | None:
-        """The module call of a node; a constant belongs to the module that used it first."""
+        """The module call of a node; for a constant, that of its first user."""
         nodes = self.tables.nodes
+        # A constant existed before the run, so its own row names no call.
         if nodes.kind[node] == CONSTANT and self._children[node]:
             node = self._children[node][0]
         number = nodes.call[node]
         return ModuleCall(self, number) if number else None
-
-    def group_names(self, group: int) -> tuple[str, ...]:
-        names = []
-        while group:
-            event = self.tables.groups[group]
-            names.append(event.function)
-            group = event.parent
-        return tuple(reversed(names))
-
-    def stack_of(self, node: int) -> tuple[Source, ...]:
-        """The stack of a node: its line, those of its composites, those of its module calls."""
-        event = self.tables.nodes.event[node]
-        return () if event is None else stack_of(self.tables, event)

@@ -166,6 +166,7 @@ def _isotonic_regression(wanted: list[float], weights: list[float], pitches: lis
     shift = 0.0
     for want, weight, pitch in zip(wanted, weights, pitches, strict=True):
         mean, total, count = want - shift, weight, 1
+        # Pool adjacent violators: items that would overlap move as one block to their weighted mean.
         while blocks and blocks[-1][0] > mean:
             other, mass, n = blocks.pop()
             mean, total, count = (mean * total + other * mass) / (total + mass), total + mass, count + n

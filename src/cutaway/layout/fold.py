@@ -89,6 +89,7 @@ class _PictureBuilder:
         self.n_arriving = [0] * len(view.nodes.row)
         self.members: dict[Key, list[int]] = {}
         """Box → the nodes that it shows."""
+        # Computed once: every edge asks for the keys of both ends.
         self.keys = [self.key(i) for i in range(len(view.nodes.row))]
 
     def key(self, node: int) -> Key:
@@ -140,6 +141,7 @@ class _PictureBuilder:
             if upper in self.users:
                 uppers_by_lower.setdefault(lower, []).append(upper)
         for lower, uppers in uppers_by_lower.items():
+            # A box that reads many such tensors gets one stand-in for all: a crowd of stand-ins would be no better.
             for group in [uppers] if len(uppers) > _MAX_USERS else [[upper] for upper in uppers]:
                 standin = ("s", len(self.standins))
                 self.standins[standin] = (group, lower)

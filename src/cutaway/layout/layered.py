@@ -182,6 +182,7 @@ class _LevelLayout:
         self._cut_wires()
         self._find_neighbors(by_center=False)
         self._set_x()
+        # Loops instead of `sum`, which compensates rounding since Python 3.12: the browser must get the same floats.
         widest = 0.0
         for row in self.rows:
             total = 0.0
@@ -217,6 +218,7 @@ class _LevelLayout:
                 beside = self.width[wire.upper] / 2 if wire.out is None else wire.out
             else:
                 continue
+            # A line in a lane leaves at the side, after everything else in the row.
             if (upper, lower) in arranged.long:
                 place = len(rows[at])
             else:
@@ -393,6 +395,7 @@ class _LevelLayout:
         gaps[:1] = [0.0] * min(n_rows, 1)
         if border.n_in and n_rows > 1:
             gaps[1] += border.lead_in - _LAYER_GAP / 2
+        # A loop instead of `sum`: see `run`.
         length = 0.0
         for gap, high in zip(gaps, row_height, strict=True):
             length += gap + high

@@ -93,6 +93,7 @@ class _Arranger:
         self.layer, self.tail, self.is_loose = [0] * n, [0] * n, [False] * n
         n_ups = [len(ups) + (i in self.reads) for i, ups in enumerate(self.ups)]
         n_fixed = list(n_ups)
+        # Members come parents first, so one pass down and one pass up suffice.
         for i in range(n):
             for lower in downs[i]:
                 self.layer[lower] = max(self.layer[lower], self.layer[i] + 1)
@@ -162,6 +163,7 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
         for number in wide if sweep % 2 == 0 else reversed(wide):
             layer = layers[number]
             mean = {i: sum(rank[j] for j in near[i]) / len(near[i]) if near[i] else rank[i] for i in layer}
+            # Stable, here and in the browser: members with equal means keep their order.
             layer.sort(key=mean.__getitem__)
             for place, i in enumerate(layer):
                 if rank[i] != place:
@@ -182,6 +184,7 @@ def _crossings(layers: list[list[int]], wide: Sequence[int], below: list[list[in
         size = len(layers[number + 1])
         seen, n_seen = [0] * (size + 1), 0
         for i in layers[number]:
+            # Count before adding: links of one member do not cross each other.
             ends = [rank[j] + 1 for j in below[i]]
             for at in ends:
                 total += n_seen

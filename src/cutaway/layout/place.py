@@ -212,9 +212,11 @@ class _Placer:
         self.levels = [_Level() for _ in frames]
         for frame in frames:
             self.depth.append(self.depth[frame.parent] + 1 if self.depth else 0)
+        # Inner frames are laid out first (in reverse), because their size is that of a box in the frame around them.
         self.outermost_first = sorted(range(len(frames)), key=self.depth.__getitem__)
         for number, box in enumerate(self.picture.boxes):
             member, inside = number, box.frame
+            # If a frame is known already, so are all frames around it.
             while inside >= 0 and member not in self.levels[inside].members:
                 self.levels[inside].members[member] = None
                 member, inside = ~inside, frames[inside].parent
@@ -233,6 +235,7 @@ class _Placer:
                 continue
             while a != b:
                 if depth[a] >= depth[b]:
+                    # A tensor leaves a frame once, however many users it has outside.
                     if value not in levels[a].outs:
                         levels[a].outs[value] = 0.0
                         levels[a].wires.append((upper, None, value, 0.0))

@@ -87,6 +87,7 @@ class _Finder:
         before, after = self._inputs(last, at[-2] if len(at) > 1 else -1), self._inputs(group, last)
         if len(at) > 1:
             return before == after
+        # The first block of a run has no block before it: compare only which of its nodes are fed.
         return [feed[:2] for feed in before] == [feed[:2] for feed in after]
 
     def _shape(self, group: int) -> Shape:

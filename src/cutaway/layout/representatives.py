@@ -22,6 +22,7 @@ class Representatives:
         """Group → the run of blocks that it is folded with; -1 for none."""
         for group in range(1, n):
             above = groups.parent[group]
+            # A group comes after its parent, so the parent's block is known.
             here = group + self._block[above] - above
             run = groups.run[here]
             if run >= 0 and run not in how.apart:
@@ -69,6 +70,7 @@ class Representatives:
         """Whether an edge connects two blocks of a run that is drawn once."""
         upper, lower = self._nodes.group[parent], self._nodes.group[child]
         a = b = -1
+        # A group has a higher index than its parent, so the larger of two does not contain the other.
         while upper != lower:
             if upper > lower:
                 a, upper = upper, self._groups.parent[upper]

@@ -5,6 +5,7 @@
 
 Names are imported on first use.
 
+    arguments           Checks of arguments that several verbs share
     attention/          Attention weights, also where a fused kernel never materializes them
     factorization/      Neuron factors: activations factorized by NMF, PCA or clustering
     generation/         Generates text, stores what the model read and chose, and describes it

@@ -1,6 +1,7 @@
 """Public names of `cutaway.lm` and where each is defined; see `cutaway.core.late.facade`."""
 
 from cutaway.lm.factorization.factorize import factored as factored
+from cutaway.lm.factorization.factorize import factorize as factorize
 from cutaway.lm.factorization.factors import factors as factors
 from cutaway.lm.generation.classify import classify as classify
 from cutaway.lm.generation.classify import fill as fill

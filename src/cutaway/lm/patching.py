@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
-from cutaway.lm.generation.classify import label_id, label_names
+from cutaway.lm.generation.classes import Classes, label_names
 from cutaway.lm.generation.generate import start_token
-from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of, vocab_size
+from cutaway.lm.generation.model_kind import kind_of
 from cutaway.lm.generation.prompts import Prompt, encode_prompt
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.forward_run import PromptRun, ValueFn, logits_of, prompt_run
+from cutaway.lm.model.language_model import check_ids, check_length, eager_module, vocab_size
 from cutaway.results.generation import GenerationKind
 from cutaway.results.patching import Patching
 
@@ -77,17 +78,19 @@ def patch(
         raise InputError(f"at={at!r}: give {', '.join(get_args(PatchedPart))}; cutaway.studies.patch takes any site.")
     core = eager_module(model)
     both = _Pair.of(core, tokenizer, clean, corrupted)
-    wanted, other = both.answers(target, contrast)
+    answer, other = both.answers(target, contrast)
     rows = _rows(both.clean, at)
     columns = _columns(positions, both.n)
+    # One clean run serves all patches.
     taken = both.clean.forward(list(dict.fromkeys(row.site for row in rows)))
 
     def logit_difference(logits: Tensor) -> Any:
         """(sample,): the logit difference."""
-        return (logits[:, 0, wanted] - logits[:, 0, other]).double().cpu().numpy()
+        return (logits[:, 0, answer] - logits[:, 0, other]).double().cpu().numpy()
 
     cells = [(row, column) for row in range(len(rows)) for column in range(len(columns))]
     scores = np.empty(len(cells))
+    # Each patch is one sample of a batch of corrupted runs, so a sweep costs a fraction of single runs.
     n_each = max(1, _TOKENS_AT_ONCE // both.n)
     starts = range(0, len(cells), n_each)
     for start in progress(starts, len(starts), "batches of patches"):
@@ -112,7 +115,7 @@ def patch(
             "part": at,
             "clean": "".join(both.pieces[0]),
             "corrupted": "".join(both.pieces[1]),
-            "target": both.name_of(wanted),
+            "target": both.name_of(answer),
             "contrast": both.name_of(other),
         },
     )
@@ -125,9 +128,7 @@ class _Pair:
     clean: PromptRun
     corrupted: PromptRun
     pieces: tuple[tuple[str, ...], tuple[str, ...]]
-    labels: Sequence[str] | None
-    """Names of the labels, for a classifier."""
-    reader: TokenReader
+    classes: Classes
 
     @staticmethod
     def of(model: nn.Module, tokenizer: Any, clean: Any, corrupted: Any) -> _Pair:
@@ -148,9 +149,9 @@ class _Pair:
             rows.append(_row(kind, tokenizer, prompt.ids))
         if rows[0] != rows[1]:
             raise InputError(f"the masks are at positions {rows[0]} and {rows[1]}: they must be at the same position.")
-        one, other = (_prompt_run(model, kind, prompt, rows[0]) for prompt in prompts)
-        labels = _labels(one) if kind == "classifier" else None
-        return _Pair(one, other, (pieces[0], pieces[1]), labels, reader)
+        clean_run, corrupted_run = (_prompt_run(model, kind, prompt, rows[0]) for prompt in prompts)
+        classes = Classes(None, _labels(clean_run)) if kind == "classifier" else Classes(reader)
+        return _Pair(clean_run, corrupted_run, (pieces[0], pieces[1]), classes)
 
     @property
     def n(self) -> int:
@@ -159,23 +160,20 @@ class _Pair:
 
     def answers(self, target: Any, contrast: Any) -> tuple[int, int]:
         """The two classes whose logits are compared."""
-        found = [
-            int(run.logits()[0].argmax()) if given is None else self._id_of(given)
-            for run, given in ((self.clean, target), (self.corrupted, contrast))
-        ]
-        if found[0] == found[1]:
+        answer, other = (
+            int(run.logits()[0].argmax()) if given is None else self.classes.id_of(given, option)
+            for run, given, option in ((self.clean, target, "target"), (self.corrupted, contrast, "contrast"))
+        )
+        if answer == other:
             how = "both prompts lead to" if target is None or contrast is None else "target and contrast are both"
             raise InputError(
-                f"{how} {self.name_of(found[0])!r}, so there is no difference to measure: give target=' Paris' and "
+                f"{how} {self.name_of(answer)!r}, so there is no difference to measure: give target=' Paris' and "
                 "contrast=' Rome', for example."
             )
-        return found[0], found[1]
-
-    def _id_of(self, given: Any) -> int:
-        return self.reader.id_of(given) if self.labels is None else label_id(list(self.labels), given)
+        return answer, other
 
     def name_of(self, number: int) -> str:
-        return self.reader.pieces([number])[0] if self.labels is None else self.labels[number]
+        return self.classes.texts([number])[0]
 
 
 def _labels(run: PromptRun) -> list[str]:
@@ -214,17 +212,17 @@ def _rows(run: PromptRun, at: PatchedPart) -> list[_Row]:
     if at == "stream":
         return [_Row(block.output, f"layer {block.index}") for block in stack.blocks]
     if at == "heads":
-        found = []
+        head_rows = []
         for block, heads in zip(stack.blocks, run.anatomy.heads("encoder"), strict=True):
             for each in heads:
                 if each.mixed is None:
                     raise InputError(f"the heads of {block.address!r} have no output projection to patch before.")
                 parts = [slice(head * each.head_dim, (head + 1) * each.head_dim) for head in range(each.n_heads)]
-                found += [
+                head_rows += [
                     _Row(each.mixed, f"layer {block.index} head {head}", head, units)
                     for head, units in enumerate(parts)
                 ]
-        return found
+        return head_rows
     rows = [_Row(each.site, f"layer {block.index}") for block in stack.blocks for each in block.of(at)]
     if not rows:
         reason = run.anatomy.missing.get(at, f"no part of its blocks adds {at} to the residual stream")
@@ -239,14 +237,14 @@ def _columns(positions: Any, n: int) -> list[int | None]:
         if positions != "each":
             raise InputError(f'positions={positions!r}: give "each", a list of positions, or None for all at once.')
         return [*range(n)]
-    found: list[int | None] = []
+    columns: list[int | None] = []
     for position in positions:
         if isinstance(position, bool) or not hasattr(position, "__index__") or not -n <= int(position) < n:
             raise InputError(f"position {position!r}: the prompts have {n} tokens, counted from 0.")
-        found.append(int(position) % n)
-    if not found:
+        columns.append(int(position) % n)
+    if not columns:
         raise InputError('positions= is empty: give "each", a list of positions, or None for all at once.')
-    return found
+    return columns
 
 
 def _patches(

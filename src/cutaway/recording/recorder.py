@@ -82,6 +82,7 @@ class Recorder:
         self._order: dict[Any, int] = {}
         self._arrangement: list[dict[str, Any]] = []
         self._writer: Writer | None = None
+        self._earlier_problems: tuple[str, ...] = ()
         self._is_closed = False
         self._saved = monotonic()
         self.guard = ErrorGuard(self._note_failure)
@@ -134,6 +135,7 @@ class Recorder:
         last = [int(run.steps[-1])] if len(run) else []
         last += [int(curve.steps[-1]) for curve in run.scalars.values() if len(curve)]
         self._next = max(last, default=-1) + 1
+        self._earlier_problems = run.problems
         state = run.documents.get("schedule")
         if isinstance(state, dict):
             self.guard(self._schedule.restore, state)
@@ -178,8 +180,8 @@ class Recorder:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Messages of everything that has gone wrong so far."""
-        return () if self._writer is None else self._writer.problems
+        """What has gone wrong so far: failures, what could not be seen or written; `Run.problems` is the same list."""
+        return () if self._writer is None else (*self._earlier_problems, *self._writer.problems)
 
     # added by the user
 
@@ -349,7 +351,7 @@ class Recorder:
     def _note_failure(self, text: str) -> None:
         """Write an internal failure into the run as a note."""
         if self._writer is not None and not self._is_closed:
-            self._writer.note(text, step=self.number, level="error")
+            self._writer.problem(text, step=self.number)
 
     def _enter(self, step: Step) -> None:
         """Begin a step, and record it if it is due."""
@@ -438,7 +440,7 @@ class Recorder:
         kind = step.kind or ""
         n_bytes = recorded.write(self._writer, self._graphs, step.number, kind, self._order)
         for note in filter(self.guard.is_new, recorded.notes):
-            self._writer.note(note, step=step.number, level="info")
+            self._writer.problem(note, step=step.number, level="info")
         if "error" not in recorded.about:
             self.guard(self._filter.check)
         self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))

@@ -77,6 +77,7 @@ class Ablation(Result):
         It cannot be smaller than `1 / (1 + n_random)`.
         """
         as_much = np.abs(self.random_effect) >= np.abs(self.effect)[:, None]
+        # The top units count as one of the draws, else p could be 0 (Phipson and Smyth, 2010).
         p: NDArray[np.float64] = (1 + as_much.sum(axis=1)) / (1 + self.n_random)
         return p
 

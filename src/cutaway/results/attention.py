@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from cutaway.core import late
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.formatting import plural
-from cutaway.results.result import Result
+from cutaway.core.formatting import listed, plural
+from cutaway.results.result import Result, make_read_only, to_array
+from cutaway.results.tokens import Role
 
 Floats = NDArray[np.float64]
 _MOST_SHOWN = 6
+_MOST_NUMBERS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +44,7 @@ class Attention(Result):
     """(target,): the query that each target was predicted at; empty for an encoder."""
     targets: tuple[str, ...]
     """The text of each target."""
-    role: Literal["encoder", "decoder"] = "decoder"
+    role: Role = "decoder"
     is_cross: bool = False
     """Whether keys come from the encoder."""
     n_layers: int = 0
@@ -55,8 +57,11 @@ class Attention(Result):
     def __post_init__(self) -> None:
         if not self.heads:
             object.__setattr__(self, "heads", tuple(range(self.weights.shape[1])))
-        for array in (self.weights, self.layers, self.positions, self.rows):
-            array.flags.writeable = False
+        make_read_only(self.weights, self.layers, self.positions, self.rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(attention)` is `weights`: (layer, head, query, key)."""
+        return to_array(self.weights, dtype, copy)
 
     @property
     def n_heads(self) -> int:
@@ -74,7 +79,10 @@ class Attention(Result):
     def _index(self, number: int, numbers: Any, what: str) -> int:
         known = list(numbers)
         if number not in known:
-            raise InputError(f"there is no {what} {number}; there are {', '.join(map(str, known[:40]))}.")
+            raise InputError(
+                f"there is no {what} {number!r} among {plural(len(known), what)}: give "
+                f"{listed(map(str, known), _MOST_NUMBERS)}."
+            )
         return known.index(number)
 
     # summaries
@@ -92,11 +100,11 @@ class Attention(Result):
     @property
     def entropy(self) -> Floats:
         """(layer, head): mean entropy over queries in nats: 0 if a head always attends to a single token."""
-        found = np.empty(self.weights.shape[:2])
+        entropies = np.empty(self.weights.shape[:2])
         for layer, weights in enumerate(self.weights):  # per layer: logarithms of all would double the memory
             w = weights.astype(np.float64)
-            found[layer] = -(w * np.log(np.where(w > 0, w, 1.0))).sum(-1).mean(-1)
-        return found
+            entropies[layer] = -(w * np.log(np.where(w > 0, w, 1.0))).sum(-1).mean(-1)
+        return entropies
 
     @property
     def first(self) -> Floats:
@@ -167,14 +175,18 @@ class Attention(Result):
     def table(self) -> Any:
         """One row per head: a pandas DataFrame if pandas is installed, else a list of dicts."""
         entropy, first = self.entropy, self.first
-        own = None if self.is_cross else (self.previous, self.itself)
+        neighbors = None if self.is_cross else (self.previous, self.itself)
         return to_dataframe(
             {
                 "layer": int(layer),
                 "head": head,
                 "entropy": float(entropy[i, j]),
                 "first": float(first[i, j]),
-                **({} if own is None else {"previous": float(own[0][i, j]), "itself": float(own[1][i, j])}),
+                **(
+                    {}
+                    if neighbors is None
+                    else {"previous": float(neighbors[0][i, j]), "itself": float(neighbors[1][i, j])}
+                ),
                 "site": self.sites[i],
             }
             for i, layer in enumerate(self.layers)

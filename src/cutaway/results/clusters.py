@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.formatting import plural
+from cutaway.core.units.unit_sites import unit_name
 from cutaway.results.result import Result
 
 _MOST_SHOWN = 5
@@ -41,6 +42,10 @@ class Clusters(Result):
         """The number of clusters."""
         return len(self.independent)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(clusters)`: the cluster index of each unit."""
+        return np.array(self.labels, dtype=dtype, copy=copy)
+
     @property
     def n_units(self) -> int:
         return len(self.labels)
@@ -60,7 +65,7 @@ class Clusters(Result):
         """One row per unit, as a pandas DataFrame, or as a list of dicts without pandas."""
         chosen = set(self.independent.tolist())
         return to_dataframe(
-            {"unit": unit, "name": self._name(unit), "cluster": label, "independent": unit in chosen}
+            {"unit": unit, "name": unit_name(self.names, unit), "cluster": label, "independent": unit in chosen}
             for unit, label in enumerate(self.labels.tolist())
         )
 
@@ -74,10 +79,7 @@ class Clusters(Result):
         largest = np.argsort(-sizes, kind="stable")[:_MOST_SHOWN]
         members = self.members
         for cluster in largest[sizes[largest] > 1].tolist():
-            shown = ", ".join(self._name(unit) for unit in members[cluster][:_MOST_SHOWN].tolist())
+            shown = ", ".join(unit_name(self.names, unit) for unit in members[cluster][:_MOST_SHOWN].tolist())
             more = ", …" if sizes[cluster] > _MOST_SHOWN else ""
             lines.append(f"  {sizes[cluster]:,} units: {shown}{more}")
         return "\n".join(lines)
-
-    def _name(self, unit: int) -> str:
-        return f"#{unit}" if self.names is None else self.names[unit]

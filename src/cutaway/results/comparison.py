@@ -29,6 +29,10 @@ class Comparison(Result):
         for array in (self.overlap, self.average_overlap, self.neuron_vote):
             array.flags.writeable = False
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(comparison)`: the overlap, (method, method)."""
+        return np.array(self.overlap, dtype=dtype, copy=copy)
+
     def table(self) -> Any:
         """One row per method, as a pandas DataFrame, or as a list of dicts without pandas."""
         return to_dataframe(

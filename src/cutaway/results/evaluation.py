@@ -33,11 +33,16 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(estimates)`: the values, without their intervals."""
+        return np.array(self.value, dtype=dtype)
+
     def __contains__(self, value: float) -> bool:
         """Whether the interval covers the value."""
         return self.low <= value <= self.high
 
     def __repr__(self) -> str:
+        # z turns -0.000 into 0.000 (PEP 682, Python 3.11).
         return f"{self.value:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
 
 

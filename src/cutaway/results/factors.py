@@ -1,4 +1,4 @@
-"""`Factors`: groups of neurons that are active together, the result of `gen.factors()` and `cutaway.lm.factored`."""
+"""`Factors`: groups of neurons that are active together, the result of `gen.factors()` and `cutaway.lm.factorize`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed, plural
 from cutaway.core.matrices import as_matrix
 from cutaway.results.generation import Generation
-from cutaway.results.result import Result
+from cutaway.results.result import Result, make_read_only
 
 Floats = NDArray[np.float64]
 FactorMethod = Literal["nmf", "pca", "kmeans"]
+NmfStart = Literal["svd", "random"]
+"""How NMF is initialized:
+
+svd      from the singular vectors without their negative parts (NNDSVD, Boutsidis and Gallopoulos 2008)
+random   from random numbers, as Ecco does; distinct factors may be missed, depending on the seed
+"""
 _MAX_ITERATIONS = 20_000
 _MOST_SHOWN = 4
 _METHOD_TITLES = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}
@@ -73,9 +79,7 @@ class Factors(Result):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for array in (self.weights, self.units, self.layers, self.indices, self.mean):
-            if array is not None:
-                array.flags.writeable = False
+        make_read_only(self.weights, self.units, self.layers, self.indices, self.mean)
         if not self.texts:
             object.__setattr__(self, "texts", (FactorText(0, self.n_positions),))
 
@@ -101,9 +105,11 @@ class Factors(Result):
         """The same factors at the positions of one text."""
         if not -len(self.texts) <= text < len(self.texts):
             raise InputError(f"there is no text {text}: there are {len(self.texts)}, counted from 0.")
-        own = self.texts[text]
-        n = own.end - own.start
-        return replace(self, weights=self.weights[:, own.start : own.end].copy(), texts=(replace(own, start=0, end=n),))
+        chosen = self.texts[text]
+        n = chosen.end - chosen.start
+        return replace(
+            self, weights=self.weights[:, chosen.start : chosen.end].copy(), texts=(replace(chosen, start=0, end=n),)
+        )
 
     # units of a factor
 
@@ -128,11 +134,11 @@ class Factors(Result):
     @property
     def layer_shares(self) -> Floats:
         """(factor, layer): share of its size, the sum of |entries|, in each layer; rows sum to 1."""
-        found = np.zeros((len(self), len(self.layer_names)))
+        sizes = np.zeros((len(self), len(self.layer_names)))
         for layer in range(len(self.layer_names)):
-            found[:, layer] = np.abs(self.units[:, self.layers == layer]).sum(axis=1)
-        total = found.sum(axis=1, keepdims=True)
-        return np.asarray(found / np.where(total > 0, total, 1.0))
+            sizes[:, layer] = np.abs(self.units[:, self.layers == layer]).sum(axis=1)
+        total = sizes.sum(axis=1, keepdims=True)
+        return np.asarray(sizes / np.where(total > 0, total, 1.0))
 
     @property
     def layer_counts(self) -> NDArray[np.int64]:
@@ -154,17 +160,17 @@ class Factors(Result):
 
     def top_units(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
         """The units with the largest share in a factor; `cutaway.edit(at=…)` takes their names."""
-        own = self.units[self._check_factor(factor)]
-        order = np.argsort(-np.abs(own), kind="stable")[:n]
-        return [(self.name_of(int(unit)), float(own[unit])) for unit in order if own[unit] != 0]
+        shares = self.units[self._check_factor(factor)]
+        order = np.argsort(-np.abs(shares), kind="stable")[:n]
+        return [(self.name_of(int(unit)), float(shares[unit])) for unit in order if shares[unit] != 0]
 
     # where a factor is strong
 
     def top_positions(self, factor: int, n: int = 10) -> list[tuple[int, str, float]]:
         """Where a factor is strongest: position, the token read there, and strength."""
-        own = self.weights[self._check_factor(factor)]
-        order = np.argsort(-np.abs(own), kind="stable")[:n]
-        return [(int(p), self._token_at(int(p)), float(own[p])) for p in order if own[p] != 0]
+        strengths = self.weights[self._check_factor(factor)]
+        order = np.argsort(-np.abs(strengths), kind="stable")[:n]
+        return [(int(p), self._token_at(int(p)), float(strengths[p])) for p in order if strengths[p] != 0]
 
     def top_tokens(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
         """The tokens that a factor responds to most, each once, with its mean strength where they were read."""
@@ -176,11 +182,11 @@ class Factors(Result):
         return self._top_tokens(np.where(is_written, causes, np.nan), n)
 
     def _top_tokens(self, values: Floats, n: int) -> list[tuple[str, float]]:
-        found: dict[str, list[float]] = {}
+        strengths: dict[str, list[float]] = {}
         for piece, value in zip(self.pieces, values.tolist(), strict=False):
             if not np.isnan(value):
-                found.setdefault(piece, []).append(value)
-        means = [(piece, sum(own) / len(own)) for piece, own in found.items()]
+                strengths.setdefault(piece, []).append(value)
+        means = [(piece, sum(values_of) / len(values_of)) for piece, values_of in strengths.items()]
         return sorted((each for each in means if each[1]), key=lambda each: -abs(each[1]))[:n]
 
     @property
@@ -269,13 +275,13 @@ class Factors(Result):
 
     def on(self, generation: Any) -> Factors:
         """The same factors on another text or several: as `transform`, but as a result with tokens."""
-        found: Factors = late.call("Factors.on", self, generation)
-        return found
+        factors: Factors = late.call("Factors.on", self, generation)
+        return factors
 
     def approximation(self) -> Floats:
         """(position, unit): the activations as the factors approximate them."""
-        found = self.weights.T @ self.units
-        return np.asarray(found if self.mean is None else found + self.mean)
+        sums = self.weights.T @ self.units
+        return np.asarray(sums if self.mean is None else sums + self.mean)
 
     def table(self) -> Any:
         """One row per factor: a pandas DataFrame if pandas is installed, else a list of dicts."""
@@ -326,16 +332,17 @@ def non_negative(inner: Floats, product: Floats) -> Floats:
     >>> non_negative(h @ h.T, h @ np.array([[2.0, 0.0], [5.0, -1.0]])).round(9).tolist()
     [[2.0, 0.0], [3.0, 0.0]]
     """
-    found = np.zeros_like(product)  # (factor, position)
+    weights = np.zeros_like(product)  # (factor, position)
     diagonal = np.diag(inner)
     used = np.flatnonzero(diagonal > 0)
     size = max(float(np.abs(product).max(initial=0.0)), np.finfo(np.float64).tiny)
     for _ in range(_MAX_ITERATIONS):
         moved = 0.0
         for k in used:
-            own = np.maximum(found[k] + (product[k] - inner[k] @ found) / diagonal[k], 0.0)
-            moved = max(moved, float(np.abs(own - found[k]).max(initial=0.0)) * float(diagonal[k]))
-            found[k] = own
+            # The exact minimum along one coordinate, so there is no step size.
+            minimum = np.maximum(weights[k] + (product[k] - inner[k] @ weights) / diagonal[k], 0.0)
+            moved = max(moved, float(np.abs(minimum - weights[k]).max(initial=0.0)) * float(diagonal[k]))
+            weights[k] = minimum
         if moved <= 1e-13 * size:
             break
-    return found
+    return weights

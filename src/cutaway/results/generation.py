@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import ref
 
 import numpy as np
@@ -15,121 +14,24 @@ from numpy.typing import NDArray
 
 from cutaway.core import late
 from cutaway.core.dataframes import to_dataframe
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.results.attention import Attention
+from cutaway.results.lens import Lens
+from cutaway.results.logit_attribution import AttributedBy, LogitAttribution
+from cutaway.results.result import make_read_only
+from cutaway.results.saliency import Saliency
+from cutaway.results.tokens import Beams, Role, Steps, Tokens
+
+if TYPE_CHECKING:  # it imports this module: factors can be applied to a generation
+    from cutaway.results.factors import FactorMethod, Factors, NmfStart
 
 GenerationKind = Literal["causal", "encoder-decoder", "masked", "classifier"]
+LayerChoice = int | slice | Sequence[int] | None
+"""Which blocks, counted from 0, negative from the end; None for all."""
+Contrast = str | int | Sequence[str | int] | None
+"""A token by text or id, or a label: one for all targets, or one per target."""
 _MOST_SHOWN = 12
 _MOST_TITLE = 40
-_BYTES = re.compile(r"(?:\\x[89a-f][0-9a-f]){2,}")
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A named part of a text: a field of a template, or a chat message."""
-
-    name: str
-    start: int
-    """First token."""
-    end: int
-    """After the last token."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Tokens:
-    """Tokens as ids, as the tokenizer writes them, and as readable text."""
-
-    ids: NDArray[np.int64]
-    """(token,)."""
-    tokens: tuple[str, ...]
-    """As the tokenizer writes them: `Ġcat`, `▁cat`, `##s`."""
-    pieces: tuple[str, ...]
-    """Readable text: ` cat`; bytes that are not valid text alone as `\\xe2\\x82`."""
-    words: NDArray[np.int64]
-    """(token,): word number of each token, from 0; a special token is a word of its own."""
-    is_special: NDArray[np.bool_]
-    """(token,)."""
-    segments: tuple[Segment, ...] = ()
-
-    def __post_init__(self) -> None:
-        _make_read_only(self.ids, self.words, self.is_special)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def word_texts(self) -> tuple[str, ...]:
-        """The words, without surrounding spaces."""
-        found: dict[int, str] = {}
-        for word, piece in zip(self.words.tolist(), self.pieces, strict=True):
-            found[word] = found.get(word, "") + piece
-        return tuple(_BYTES.sub(_decode_bytes, text.strip() or text) for text in found.values())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """Scores of each step, from the model's logits before temperature, top-k and other processing."""
-
-    logits: NDArray[np.float64]
-    """(step,): the logit of the choice."""
-    logprobs: NDArray[np.float64]
-    """(step,)."""
-    entropies: NDArray[np.float64]
-    """(step,): entropy of the distribution, in nats."""
-    ranks: NDArray[np.int64]
-    """(step,): 1 + number of tokens with a greater logit."""
-    candidates: NDArray[np.int64]
-    """(step, candidate): ids of the most likely tokens, best first."""
-    candidate_pieces: tuple[tuple[str, ...], ...]
-    """(step, candidate): readable text."""
-    candidate_logprobs: NDArray[np.float64]
-    """(step, candidate)."""
-    kept: NDArray[np.float64] | None = None
-    """(step, candidate): sampling probability after temperature, top-k, top-p …; 0 for excluded tokens. None if the
-    logits were not processed."""
-    n_kept: NDArray[np.int64] | None = None
-    """(step,): number of tokens that could be sampled."""
-    drawn: NDArray[np.float64] | None = None
-    """(step,): sampling probability of the choice."""
-
-    def __post_init__(self) -> None:
-        _make_read_only(
-            self.logits, self.logprobs, self.entropies, self.ranks, self.candidates, self.candidate_logprobs
-        )
-        _make_read_only(self.kept, self.n_kept, self.drawn)
-
-    def __len__(self) -> int:
-        return len(self.logits)
-
-    @property
-    def probs(self) -> NDArray[np.float64]:
-        """(step,): the probability of the choice."""
-        found: NDArray[np.float64] = np.exp(self.logprobs)
-        return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Beams:
-    """Every beam of a beam search as a tree, one node per token."""
-
-    ids: NDArray[np.int64]
-    """(node,)."""
-    pieces: tuple[str, ...]
-    parents: NDArray[np.int64]
-    """(node,): the previous node; -1 for the first token after the prompt."""
-    steps: NDArray[np.int64]
-    """(node,): step, from 0."""
-    logprobs: NDArray[np.float64]
-    """(node,): log-probability of this token in the search."""
-    scores: NDArray[np.float64]
-    """(node,): the sum up to this token."""
-    is_best: NDArray[np.bool_]
-    """(node,): whether it is part of the returned sequence."""
-
-    def __post_init__(self) -> None:
-        _make_read_only(self.ids, self.parents, self.steps, self.logprobs, self.scores, self.is_best)
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +69,7 @@ class Generation:
     _tokenizer: Any = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _make_read_only(self.rows)
+        make_read_only(self.rows)
 
     # tokens
 
@@ -207,18 +109,33 @@ class Generation:
         return self._dereference(self._tokenizer, "tokenizer")
 
     def with_model(self, model: Any, tokenizer: Any = None) -> Generation:
-        """The same generation with a model: after `cutaway.load`, or with another one that has the same tokens."""
-        made = replace(self)
-        given = tokenizer if tokenizer is not None else None if self._tokenizer is None else self._tokenizer()
-        object.__setattr__(made, "_model", ref(model))
-        object.__setattr__(made, "_tokenizer", None if given is None else ref(given))
-        return made
+        """The same generation with a model: after `cutaway.load`, or with another one that has the same tokens.
+
+        Args:
+            model: a loaded model; it is held by weak reference, so keep it alive.
+            tokenizer: its tokenizer; by default the one that the generation has.
+        """
+        if not callable(model) or not hasattr(model, "forward"):
+            raise InputTypeError(
+                f"model is {_described(model)}: give the loaded model, AutoModelForCausalLM.from_pretrained(…)."
+            )
+        if isinstance(tokenizer, str):
+            raise InputTypeError(
+                f"tokenizer is {_described(tokenizer)}: give the loaded tokenizer, AutoTokenizer.from_pretrained(…)."
+            )
+        attached = replace(self)
+        if tokenizer is None and self._tokenizer is not None:
+            tokenizer = self._tokenizer()
+        # Weak: a generation that is kept in a notebook must not keep gigabytes of weights alive.
+        object.__setattr__(attached, "_model", ref(model))
+        object.__setattr__(attached, "_tokenizer", None if tokenizer is None else ref(tokenizer))
+        return attached
 
     def _dereference(self, reference: Any, what: str) -> Any:
         referent = None if reference is None else reference()
         if referent is None:
             never = "it was read from disk" if what == "model" else "it was read from disk, or none was given"
-            why = never if reference is None else f"the {what} no longer exists in this program"
+            why = never if reference is None else f"the {what} was deleted, because no variable holds it"
             raise InputError(
                 f"this generation has no {what}: {why}. Attach one: gen = gen.with_model(model, tokenizer)."
             )
@@ -226,40 +143,170 @@ class Generation:
 
     # analyses
 
-    def saliency(self, method: str = "grad_x_input", **options: Any) -> Any:
-        """Saliency: a score of each earlier token for each target. Returns a `Saliency`.
+    def saliency(
+        self,
+        method: str = "grad_x_input",
+        *,
+        target: str | Callable[..., Any] = "logprob",
+        contrast: Contrast = None,
+        only: int | slice | Sequence[int] | None = None,
+        baseline: Any = None,
+        steps: int | None = None,
+        limit: int = 4 * 2**30,
+    ) -> Saliency:
+        """Score how much each token that the model read mattered to each target.
 
-        Options: `target`, `contrast`, `only`, `baseline`, `steps`, `limit`.
-        """
-        return late.call("Generation.saliency", self, method, **options)
-
-    def lens(self, norm: bool = True, **options: Any) -> Any:
-        """The logit lens: what each layer would have predicted. Returns a `Lens`.
+            gen.saliency("integrated_gradients", contrast=" is", only=-1).top()
 
         Args:
-            norm: whether to apply the final norm at every layer; if not, only at the last one, as Ecco does.
-            **options: `after=("attention", "block")` also reads inside blocks; `watch=[" is", " are"]` follows these
-                tokens; `k=10` of the most likely are stored; `positions=True` uses every token that was read.
+            method: "gradient", "grad_x_input", "integrated_gradients", "occlusion", or "rollout" and "flow" of
+                attention.
+            target: the value to explain: "logprob", "logit", "probability", or a function of logits
+                (sample, target, class) and classes (target,) that returns values (sample, target).
+            contrast: explain why the target rather than this token: by text or id, or a label; one for all targets, or
+                one per target.
+            only: which targets, counted from 0; all by default.
+            baseline: for "integrated_gradients" and "occlusion": what replaces a token: "zero" (the default), "pad",
+                "mask", a token id, or a vector; for "occlusion" also "unseen", which masks attention to the token.
+            steps: for "integrated_gradients": points on the path from the baseline; 50 by default.
+            limit: bytes that may be used in addition to the model.
         """
-        return late.call("Generation.lens", self, norm, **options)
+        result: Saliency = late.call(
+            "Generation.saliency",
+            self,
+            method,
+            target=target,
+            contrast=contrast,
+            only=only,
+            baseline=baseline,
+            steps=steps,
+            limit=limit,
+        )
+        return result
 
-    def factors(self, n: int = 5, **options: Any) -> Any:
-        """Factors of its neurons, groups that are active together; see `cutaway.lm.factors` for the options."""
-        return late.call("Generation.factors", self, n, **options)
+    def lens(
+        self,
+        norm: bool = True,
+        *,
+        after: str | Sequence[str] = ("block",),
+        watch: str | int | Sequence[str | int] | None = None,
+        k: int = 10,
+        positions: bool = False,
+        limit: int = 256 * 2**20,
+    ) -> Lens:
+        """Apply the logit lens: what each layer would have predicted in place of each target.
 
-    def attention(self, **options: Any) -> Any:
-        """Attention weights by layer and head. Returns an `Attention`.
+            gen.lens(watch=[" is", " are"]).ranks
 
-        Options: `role`, `cross`, `layers`, `rows`, `limit`.
+        Args:
+            norm: whether to apply the final norm at every layer. If False, only at the last one, as Ecco does; layers
+                are then not comparable.
+            after: where to read: after each "block", "attention", "mlp", or several of these; embedding and output are
+                always included.
+            watch: tokens whose ranks and probabilities to store as well: by text or id, labels by name.
+            k: how many of the most likely tokens to store per layer.
+            positions: whether every token that was read is a target, not only generated ones.
+            limit: bytes of logits computed at once.
         """
-        return late.call("Generation.attention", self, **options)
+        result: Lens = late.call(
+            "Generation.lens", self, norm, after=after, watch=watch, k=k, positions=positions, limit=limit
+        )
+        return result
 
-    def logit_attribution(self, by: str = "component", **options: Any) -> Any:
-        """Direct logit attribution: what each part adds to the logit of each target. Returns a `LogitAttribution`.
+    def factors(
+        self,
+        n: int = 5,
+        *,
+        layers: LayerChoice = None,
+        method: FactorMethod = "nmf",
+        seed: int = 0,
+        at: Any = None,
+        role: Role | None = None,
+        start: NmfStart | None = None,
+        max_iter: int | None = None,
+        tolerance: float | None = None,
+    ) -> Factors:
+        """Factorize the activations of feed-forward neurons: groups of neurons that are active together.
 
-        Options: `contrast`, `only`, `limit`; `by` is "layer", "component", "head", "mlp" or "neuron".
+            gen.factors(5, layers=slice(6, None)).top_tokens(0)
+
+        `cutaway.lm.factors` factorizes several generations together.
+
+        Args:
+            n: how many factors.
+            layers: blocks, counted from 0: `4`, `-1`, `[0, 1]`, `slice(6, None)`; all by default. In an
+                encoder–decoder, of both stacks.
+            method: "nmf", "pca" or "kmeans" (clusters of neurons).
+            seed: seed for the initialization of NMF and k-means.
+            at: other sites, for a model without feed-forward neurons: `"backbone.layers.*.mixer.out_proj@in.0"`.
+            role: only "encoder" or "decoder"; by default both, if the model has both.
+            start: for "nmf": initialization, "svd" (the default), or "random" as in Ecco.
+            max_iter: for "nmf": most iterations; 500 by default.
+            tolerance: for "nmf": when to stop; 1e-4 by default.
         """
-        return late.call("Generation.logit_attribution", self, by, **options)
+        result: Factors = late.call(
+            "Generation.factors",
+            self,
+            n,
+            layers=layers,
+            method=method,
+            seed=seed,
+            at=at,
+            role=role,
+            start=start,
+            max_iter=max_iter,
+            tolerance=tolerance,
+        )
+        return result
+
+    def attention(
+        self,
+        *,
+        role: Role | None = None,
+        cross: bool = False,
+        layers: LayerChoice = None,
+        rows: Literal["all", "targets"] = "all",
+        limit: int = 2**30,
+    ) -> Attention:
+        """Read the attention weights by layer and head, also where a fused kernel never materializes them.
+
+            gen.attention(layers=-1).weights
+
+        Args:
+            role: "encoder" or "decoder" of an encoder–decoder; by default the stack that leads to the logits.
+            cross: cross-attention of the decoder to the encoder, instead of self-attention.
+            layers: which layers, counted from 0 or from the end, or a slice; all by default.
+            rows: "all" queries, or only those that the "targets" were predicted at.
+            limit: bytes of weights that may be stored. If float32 does not fit, they are stored as float16.
+        """
+        result: Attention = late.call(
+            "Generation.attention", self, role=role, cross=cross, layers=layers, rows=rows, limit=limit
+        )
+        return result
+
+    def logit_attribution(
+        self,
+        by: AttributedBy = "component",
+        *,
+        contrast: Contrast = None,
+        only: int | slice | Sequence[int] | None = None,
+        limit: int = 2**30,
+    ) -> LogitAttribution:
+        """Attribute the logit of each target to the parts of the model: direct logit attribution.
+
+            gen.logit_attribution("head", only=-1).top()
+
+        Args:
+            by: "layer"; "component": each attention and feed-forward network; "head"; "mlp": each feed-forward
+                network, with all attention together; "neuron".
+            contrast: explain the difference to the logit of this token: by text or id, one for all targets or one each.
+            only: which targets, counted from 0; all by default.
+            limit: bytes of contributions that may be stored.
+        """
+        result: LogitAttribution = late.call(
+            "Generation.logit_attribution", self, by, contrast=contrast, only=only, limit=limit
+        )
+        return result
 
     # display
 
@@ -329,8 +376,8 @@ class Generation:
         return written
 
     def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
+        html: str = late.call("result._repr_html_", self)
+        return html
 
     def __repr__(self) -> str:
         shown = [
@@ -344,12 +391,5 @@ class Generation:
         return "\n".join([head, *shown[:_MOST_SHOWN], *([f"  and {rest} more"] if rest > 0 else [])])
 
 
-def _decode_bytes(escaped: re.Match[str]) -> str:
-    """Decodes the bytes of tokens that are valid text only together."""
-    return bytes.fromhex(escaped[0].replace("\\x", "")).decode("utf-8", "backslashreplace")
-
-
-def _make_read_only(*arrays: NDArray[Any] | None) -> None:
-    for array in arrays:
-        if array is not None:
-            array.flags.writeable = False
+def _described(value: object) -> str:
+    return f"the text {value!r}" if isinstance(value, str) else f"a {type(value).__name__}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
-from cutaway.core.formatting import plural
-from cutaway.results.result import Result
+from cutaway.core.formatting import hint, listed, plural
+from cutaway.results.result import Result, make_read_only, target_index, to_array
 from cutaway.results.token_names import readable
 
 Floats = NDArray[np.float64]
@@ -34,8 +34,7 @@ class Watched:
     """(layer, target, token)."""
 
     def __post_init__(self) -> None:
-        for array in (self.ids, self.ranks, self.logprobs):
-            array.flags.writeable = False
+        make_read_only(self.ids, self.ranks, self.logprobs)
 
     def __len__(self) -> int:
         """Number of watched tokens."""
@@ -94,13 +93,16 @@ class Lens(Result):
     _again: Any = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        arrays = (self.target_ids, self.rows, self.is_written, self.ranks, self.logprobs, self.entropies, self.kl)
-        for array in (*arrays, self.top_ids, self.top_logprobs, self.named_ids):
-            array.flags.writeable = False
+        make_read_only(self.target_ids, self.rows, self.is_written, self.ranks, self.logprobs, self.entropies, self.kl)
+        make_read_only(self.top_ids, self.top_logprobs, self.named_ids)
 
     def __len__(self) -> int:
         """Number of layers."""
         return len(self.layers)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(lens)` is `ranks`, which its repr shows: (layer, target)."""
+        return to_array(self.ranks, dtype, copy)
 
     @property
     def k(self) -> int:
@@ -133,7 +135,10 @@ class Lens(Result):
         """The index of a layer, by name or index."""
         if isinstance(asked, str):
             if asked not in self.layers:
-                raise InputError(f"there is no layer {asked!r} in this lens; there are {_quoted(self.layers)}.")
+                raise InputError(
+                    f"there is no layer {asked!r} in this lens.{hint(asked, self.layers)} There are "
+                    f"{len(self)}: {_quoted(self.layers)}."
+                )
             return self.layers.index(asked)
         if not -len(self) <= asked < len(self):
             raise InputError(f"there is no layer {asked}: there are {len(self)}, counted from 0.")
@@ -141,12 +146,11 @@ class Lens(Result):
 
     def top(self, n: int = 5, *, target: int = 0) -> list[list[tuple[str, float]]]:
         """The most likely tokens of each layer in place of one target, with probabilities, best first."""
-        if not -len(self.targets) <= target < len(self.targets):
-            raise InputError(f"there is no target {target}: there are {len(self.targets)}, counted from 0.")
+        target = target_index(target, len(self.targets))
         if n > self.k:
             raise InputError(f"n={n} is more than the {self.k} tokens stored per layer: use gen.lens(k={n}).")
         pieces, probs = self.top_pieces[:, target, :n].tolist(), self.top_probs[:, target, :n].tolist()
-        return [list(zip(one, other, strict=True)) for one, other in zip(pieces, probs, strict=True)]
+        return [list(zip(texts, shares, strict=True)) for texts, shares in zip(pieces, probs, strict=True)]
 
     def watch(self, tokens: str | int | Sequence[str | int]) -> Watched:
         """Ranks and probabilities of some tokens at every layer and target: `lens.watch([" is", " are"])`.
@@ -156,34 +160,34 @@ class Lens(Result):
         Args:
             tokens: by text, as in the tokenizer (most words start with a space), or by id; labels by name.
         """
-        asked = [tokens] if isinstance(tokens, (str, int)) else list(tokens)
-        found = self._from_watched(asked)
-        if found is not None:
-            return found
+        asked = [tokens] if isinstance(tokens, str) or not isinstance(tokens, Iterable) else list(tokens)
+        stored = self._from_watched(asked)
+        if stored is not None:
+            return stored
         if self._again is None:
             known = f"watched are {_quoted(self.watched.pieces)}" if self.watched is not None else "none are watched"
             raise InputError(
                 f"this lens was read from disk and has no model to look up {_quoted(map(str, asked))}; {known}. "
                 "Make it again: gen.with_model(model, tokenizer).lens(watch=[…])."
             )
-        made: Watched = self._again(asked)
-        return made
+        watched: Watched = self._again(asked)
+        return watched
 
     def _from_watched(self, asked: Sequence[str | int]) -> Watched | None:
-        own = self.watched
-        if own is None or not asked:
+        watched = self.watched
+        if watched is None or not asked:
             return None
-        ids = own.ids.tolist()
+        ids = watched.ids.tolist()
         places = [
-            (own.pieces.index(each) if each in own.pieces else -1)
+            (watched.pieces.index(each) if each in watched.pieces else -1)
             if isinstance(each, str)
             else (ids.index(each) if each in ids else -1)
             for each in asked
         ]
         if -1 in places:
             return None
-        taken = (own.ids[places], own.ranks[..., places], own.logprobs[..., places])
-        return Watched(taken[0], tuple(own.pieces[i] for i in places), taken[1], taken[2])
+        taken = (watched.ids[places], watched.ranks[..., places], watched.logprobs[..., places])
+        return Watched(taken[0], tuple(watched.pieces[i] for i in places), taken[1], taken[2])
 
     def table(self) -> Any:
         """One row per layer and target: a pandas DataFrame if pandas is installed, else a list of dicts."""
@@ -217,12 +221,12 @@ class Lens(Result):
         if n:
             pieces, shown = self.top_pieces, self.targets[:_MOST_SHOWN]
             wide = max(map(len, self.layers))
-            lines[0] += f": ranks of {_quoted(shown)}{', …' if n > len(shown) else ''}"
+            lines[0] += f": ranks of {_quoted(self.targets)}"
             for layer, name in list(enumerate(self.layers))[-_MOST_LAYERS:]:
                 ranks = " ".join(f"{rank:>6,}" for rank in self.ranks[layer, : len(shown)].tolist())
                 lines.append(f"  {name:<{wide}} {ranks}  {pieces[layer, 0, 0]!r}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
-def _quoted(texts: Any) -> str:
-    return ", ".join(repr(text) for text in list(texts)[:_MOST_SHOWN])
+def _quoted(texts: Iterable[str]) -> str:
+    return listed(map(repr, texts), _MOST_SHOWN)

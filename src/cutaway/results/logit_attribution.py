@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
-from cutaway.results.result import Result
+from cutaway.results.result import Result, make_read_only, target_index, to_array
 from cutaway.results.token_names import contrast_question
 
 Floats = NDArray[np.float64]
@@ -68,12 +68,15 @@ class LogitAttribution(Result):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for array in (self.values, self.logits):
-            array.flags.writeable = False
+        make_read_only(self.values, self.logits)
 
     def __len__(self) -> int:
         """Number of targets."""
         return len(self.targets)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(attribution)` is `values`: (target, part)."""
+        return to_array(self.values, dtype, copy)
 
     @property
     def n_parts(self) -> int:
@@ -107,26 +110,26 @@ class LogitAttribution(Result):
 
     def of(self, kind: PartKind) -> Floats:
         """(target, group, part): all parts of a kind, one group per attention or feed-forward network."""
-        found = [self.values[:, span] for group, span in self._spans() if group.kind == kind]
-        if not found:
+        columns = [self.values[:, span] for group, span in self._spans() if group.kind == kind]
+        if not columns:
             kinds = ", ".join(repr(each) for each in dict.fromkeys(group.kind for group in self.groups))
             raise InputError(f"there is no {kind!r} here, only {kinds}: call it with by={kind!r}.")
-        if len({each.shape[1] for each in found}) > 1:
+        if len({each.shape[1] for each in columns}) > 1:
             raise InputError(f"layers have different numbers of {kind}s: use .values and .groups.")
-        return np.stack(found, 1)
+        return np.stack(columns, 1)
 
     def layers(self) -> Floats:
         """(target, layer): what each layer adds, all its parts together."""
         n = max((group.layer for group in self.groups), default=-1) + 1
-        found = np.zeros((len(self), n))
+        totals = np.zeros((len(self), n))
         for group, span in self._spans():
             if group.layer >= 0:
-                found[:, group.layer] += self.values[:, span].sum(1)
-        return found
+                totals[:, group.layer] += self.values[:, span].sum(1)
+        return totals
 
     def top(self, target: int = -1, n: int = 10) -> list[tuple[str, float]]:
         """The parts with the largest contributions, positive or negative, by name."""
-        row = self.values[target]
+        row = self.values[target_index(target, len(self))]
         order = np.argsort(-np.abs(row), kind="stable")[:n]
         return [(self.name(i), float(row[i])) for i in order.tolist()]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.dataframes import to_dataframe
-from cutaway.core.errors import InputError
-from cutaway.core.units.unit_sites import UnitSites, layouts_of
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.units.unit_sites import UnitSites, layouts_of, unit_name
 from cutaway.results.result import Result
 
 Label = Any
@@ -49,6 +50,7 @@ class Ranking(Result):
     """Options of the method and facts about its data, JSON-compatible."""
 
     def __post_init__(self) -> None:
+        # A frozen dataclass does not freeze its arrays.
         for array in (self.scores, self.order, self.signs, self.dead, self.tiers):
             if array is not None:
                 array.flags.writeable = False
@@ -74,16 +76,22 @@ class Ranking(Result):
         array([1, 2])
         >>> ranked("mine", [0.1, 0.9, 0.5], names=["h#0", "h#1", "h#2"]).top(2)
         ['h#1', 'h#2']
+
+        If fewer units were ranked, you get all of them, with a warning.
         """
-        return self._named(self.order[: _count(n)])
+        return self._named(self.order[: self._available(n, "top")])
 
     def bottom(self, n: int) -> Any:
         """The bottom n units, worst first; dead units come first."""
-        return self._named(self.order[::-1][: _count(n)])
+        return self._named(self.order[::-1][: self._available(n, "bottom")])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(ranking)`: the scores, (unit,)."""
+        return np.array(self.scores, dtype=dtype, copy=copy)
 
     def name_of(self, unit: int) -> str:
         """The site of a unit, or its index as `#17` if units have no names."""
-        return f"#{unit}" if self.names is None else self.names[unit]
+        return unit_name(self.names, unit)
 
     def table(self, n: int | None = None) -> Any:
         """One row per unit, best first, as a pandas DataFrame, or as a list of dicts without pandas.
@@ -121,6 +129,16 @@ class Ranking(Result):
         rest = len(self) - len(units)
         return "\n".join([", ".join(parts), *lines, *([f"  and {rest:,} more"] if rest else [])])
 
+    def _available(self, n: int, verb: str) -> int:
+        if _count(n) > len(self):
+            left_out = f" of {self.n_units:,}" if len(self) < self.n_units else ""
+            warnings.warn(
+                f"cutaway: {verb}({n}) returns {len(self):,} units: {self.method} ranked {len(self):,}{left_out}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return n
+
     def _named(self, units: NDArray[np.int64]) -> Any:
         if self.names is None:
             return units.copy()
@@ -131,10 +149,14 @@ def ranked(
     method: str,
     scores: Any,
     *,
+    order: Any = None,
     signs: Any = None,
     units: Any = None,
     dead: Any = None,
-    **fields: Any,
+    names: Sequence[str] | None = None,
+    per_label: Mapping[Label, Ranking] | None = None,
+    tiers: NDArray[np.int64] | None = None,
+    about: Mapping[str, object] | None = None,
 ) -> Ranking:
     """Build a ranking from one score per unit; higher is better.
 
@@ -142,10 +164,16 @@ def ranked(
     array([1, 0, 2, 3])
 
     Args:
-        signs: 1, 0 or -1 per unit; default: 0.
+        method: the name of the method.
+        scores: one per unit.
+        order: indices of the ranked units, used unchanged. Default: by score.
+        signs: 1, 0 or -1 per unit. Default: 0.
         units: indices of the units to rank; the other scores become NaN. Default: all units.
         dead: indices of units with a constant value. They rank last regardless of their score.
-        fields: the remaining fields of `Ranking`; an `order` passed here is used unchanged.
+        names: the site of each unit.
+        per_label: one ranking per label.
+        tiers: linear probes: how many units hold each percentage of the weight mass.
+        about: options of the method and facts about its data.
     """
     values = np.array(scores, np.float64)
     if values.ndim != 1:
@@ -156,14 +184,16 @@ def ranked(
     left_out = np.ones(len(values), bool)
     left_out[chosen] = False
     values[left_out] = np.nan
-    order = fields.pop("order", None)
     return Ranking(
         method=method,
         scores=values,
         order=best_first(values, chosen, is_dead) if order is None else np.array(order, np.int64),
         signs=np.zeros(len(values), np.int8) if signs is None else np.array(signs, np.int8),
         dead=np.flatnonzero(is_dead & ~left_out),
-        **fields,
+        names=names,
+        per_label={} if per_label is None else per_label,
+        tiers=tiers,
+        about={} if about is None else about,
     )
 
 
@@ -173,6 +203,7 @@ def best_first(scores: NDArray[np.float64], units: NDArray[np.int64], is_dead: N
     last = np.where(is_dead[units], 2, np.isnan(values).astype(np.int64))
     key = np.where(np.isnan(values), 0.0, -values)
     key[is_dead[units]] = 0.0  # among themselves by index alone
+    # lexsort sorts by its last key first.
     order: NDArray[np.int64] = units[np.lexsort((units, key, last))]
     return order
 
@@ -182,6 +213,8 @@ def _indices(given: Any) -> NDArray[np.int64]:
 
 
 def _count(n: int) -> int:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise InputTypeError(f"n={n!r}: must be a whole number.")
     if n < 0:
         raise InputError(f"n={n}: must be 0 or more.")
-    return n
+    return int(n)

@@ -94,7 +94,7 @@ class Report(Result):
     @property
     def best(self) -> Any:
         """The top units by the leading method: sites, or indices if units have no names."""
-        return self.ranking.top(self.asked.n)
+        return self.ranking.top(min(self.asked.n, len(self.ranking)))
 
     @property
     def answer(self) -> Answer:

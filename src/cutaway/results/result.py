@@ -6,7 +6,30 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cutaway.core import late
+from cutaway.core.errors import InputError
+
+
+def to_array(values: NDArray[Any], dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    """`__array__` of a result whose main matrix is `values`; without a copy if none is needed."""
+    return np.array(values, dtype=dtype, copy=copy)
+
+
+def make_read_only(*arrays: NDArray[Any] | None) -> None:
+    """Makes arrays read-only, because results are shared and their arrays depend on each other."""
+    for array in arrays:
+        if array is not None:
+            array.flags.writeable = False
+
+
+def target_index(target: int, n: int) -> int:
+    """The index of one of n targets, negative from the end."""
+    if not hasattr(target, "__index__") or not -n <= int(target) < n:
+        raise InputError(f"there is no target {target!r}: there {'is' if n == 1 else 'are'} {n:,}, counted from 0.")
+    return int(target)
 
 
 class Result:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
-from cutaway.results.generation import Segment
-from cutaway.results.result import Result
+from cutaway.results.result import Result, make_read_only, target_index, to_array
 from cutaway.results.token_names import contrast_question
+from cutaway.results.tokens import Segment
 
 SaliencyUnit = Literal["token", "word", "segment"]
 
@@ -110,14 +110,16 @@ class Saliency(Result):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        arrays = (self.scores, self.signed, self.is_written, self.places, self.values, self.delta)
-        for array in (*arrays, self.baseline_values, self.word_of):
-            if array is not None:
-                array.flags.writeable = False
+        make_read_only(self.scores, self.signed, self.is_written, self.places, self.values)
+        make_read_only(self.delta, self.baseline_values, self.word_of)
 
     def __len__(self) -> int:
         """Number of targets."""
         return len(self.targets)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """`np.asarray(saliency)` is `scores`: (target, position)."""
+        return to_array(self.scores, dtype, copy)
 
     @property
     def has_signs(self) -> bool:
@@ -126,7 +128,7 @@ class Saliency(Result):
 
     def top(self, target: int = -1, n: int = 5) -> list[tuple[str, float]]:
         """The positions with the highest scores for one target, with their scores."""
-        row = np.nan_to_num(self.scores[target], nan=-1.0)
+        row = np.nan_to_num(self.scores[target_index(target, len(self))], nan=-1.0)
         order = np.argsort(-row, kind="stable")[:n]
         return [(self.positions[at], float(row[at])) for at in order.tolist() if row[at] >= 0]
 
@@ -159,15 +161,15 @@ class Saliency(Result):
         return self._merged("segment", [*groups, *(rest for rest in rests.values() if rest)], names)
 
     def _merged(self, unit: SaliencyUnit, groups: Sequence[Sequence[int]], names: Sequence[str]) -> Saliency:
-        kept = [(list(group), name) for group, name in zip(groups, names, strict=True) if group]
-        home = {at: i for i, (group, _) in enumerate(kept) for at in group}
+        groups_named = [(list(group), name) for group, name in zip(groups, names, strict=True) if group]
+        home = {at: i for i, (group, _) in enumerate(groups_named) for at in group}
         return replace(
             self,
-            scores=_summed(self.scores, [group for group, _ in kept]),
-            signed=_summed(self.signed, [group for group, _ in kept]),
-            positions=tuple(name for _, name in kept),
-            roles=tuple(self.roles[group[0]] for group, _ in kept),
-            is_written=np.array([bool(self.is_written[group].all()) for group, _ in kept], bool),
+            scores=_summed(self.scores, [group for group, _ in groups_named]),
+            signed=_summed(self.signed, [group for group, _ in groups_named]),
+            positions=tuple(name for _, name in groups_named),
+            roles=tuple(self.roles[group[0]] for group, _ in groups_named),
+            is_written=np.array([bool(self.is_written[group].all()) for group, _ in groups_named], bool),
             places=np.array([home.get(at, -1) for at in self.places.tolist()], np.int64),
             word_of=None,
             spans=(),
@@ -227,8 +229,9 @@ class Saliency(Result):
 
 def _summed(values: NDArray[np.float64], groups: Sequence[Sequence[int]]) -> NDArray[np.float64]:
     """(target, group): sums over each group; NaN if all of it is at later positions."""
-    found = np.full((len(values), len(groups)), np.nan)
+    sums = np.full((len(values), len(groups)), np.nan)
     for i, group in enumerate(groups):
         part = values[:, list(group)]
-        found[:, i] = np.where(np.isnan(part).all(1), np.nan, np.nansum(part, 1))
-    return found
+        # nansum of nothing is 0, but a word that lies in the future has no score.
+        sums[:, i] = np.where(np.isnan(part).all(1), np.nan, np.nansum(part, 1))
+    return sums

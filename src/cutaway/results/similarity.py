@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed
-from cutaway.results.result import Result
+from cutaway.results.result import Result, make_read_only, to_array
 
 _MOST_SHOWN = 12
 
@@ -43,9 +43,7 @@ class Similarity(Result):
     """Remarks on how the numbers were computed, and reasons not to trust them."""
 
     def __post_init__(self) -> None:
-        for array in (self.values, self.correlations):
-            if array is not None:
-                array.flags.writeable = False
+        make_read_only(self.values, self.correlations)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,7 +63,7 @@ class Similarity(Result):
         return self.value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.values, dtype=dtype)
+        return to_array(self.values, dtype, copy is not False)  # small: a copy you may write to
 
     def __getitem__(self, key: tuple[int | str, int | str]) -> float:
         """The similarity of one pair, by names or indices."""
@@ -121,7 +119,7 @@ class Dissimilarities(Result):
     """Names of the rows, if any."""
 
     def __post_init__(self) -> None:
-        self.values.flags.writeable = False
+        make_read_only(self.values)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -129,11 +127,11 @@ class Dissimilarities(Result):
     @property
     def upper(self) -> NDArray[np.float64]:
         """The dissimilarity of each row to each later one, as a vector."""
-        found: NDArray[np.float64] = self.values[np.triu_indices(len(self), 1)]
-        return found
+        vector: NDArray[np.float64] = self.values[np.triu_indices(len(self), 1)]
+        return vector
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.values, dtype=dtype)
+        return to_array(self.values, dtype, copy is not False)  # small: a copy you may write to
 
     def name_of(self, row: int) -> str:
         """The name of a row, or its number if it has none."""

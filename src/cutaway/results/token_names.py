@@ -37,8 +37,8 @@ def contrast_question(targets: Sequence[str], contrast: Sequence[str]) -> str:
     >>> contrast_question(["a", "b"], ["c", "d"])
     'Why a, b rather than c, d?'
     """
-    own, others = (list(dict.fromkeys(readable(piece) for piece in each)) for each in (targets, contrast))
+    names, others = (list(dict.fromkeys(readable(piece) for piece in each)) for each in (targets, contrast))
     if len(others) > _MOST_TITLED:
         return "Why … rather than others?"
-    is_short = len(own) <= (_MOST_TITLED if len(others) > 1 else 1)
-    return f"Why {', '.join(own) if is_short else '…'} rather than {', '.join(others)}?"
+    is_short = len(names) <= (_MOST_TITLED if len(others) > 1 else 1)
+    return f"Why {', '.join(names) if is_short else '…'} rather than {', '.join(others)}?"

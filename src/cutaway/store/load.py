@@ -11,10 +11,11 @@ from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.shards import read_shards, shards_at
 from cutaway.store.activations.unit_selection import Units
 from cutaway.store.backends.backend import backend_for
+from cutaway.store.format.filenames import HEAD
 from cutaway.store.reading.archive import CACHE_BYTES, Archive
 from cutaway.store.results.result_file import read as read_result
 from cutaway.store.runs.run import Run
-from cutaway.store.runs.run_set import Runs, is_archive
+from cutaway.store.runs.run_set import Runs, find_runs, is_archive
 from cutaway.store.traces.trace_file import read as read_trace
 
 if TYPE_CHECKING:
@@ -35,18 +36,19 @@ def load(
         ranking = cutaway.load("verbs")          # a saved result: a Ranking, an Evaluation, a Page
 
     Args:
+        path: a folder that Cutaway wrote, a folder of runs, or a glob pattern of runs.
+        more: further paths or patterns of runs.
         cache_bytes: how many bytes of read data to cache, per run.
     """
     paths = [_as_text(given) for given in (path, *more)]
     if len(paths) > 1 or _is_pattern(paths[0]):
+        for given in paths:
+            _check_runs_at(given)
         return Runs(paths, cache_bytes=cache_bytes)
     if _is_archive(paths[0]):
         return open_archive(paths[0], cache_bytes=cache_bytes)
     if os.path.isfile(paths[0]):
-        raise NotFoundError(
-            f"{paths[0]} is a file, and cutaway.load reads folders. Load a saved probe with its class, as in "
-            "cutaway.probes.Linear.load(path); a NeuroX file with cutaway.Activations.from_neurox(path)."
-        )
+        raise NotFoundError(f"{paths[0]} is a file, and cutaway.load reads folders. {_file_hint(paths[0])}")
     if shards := shards_at(paths[0]):
         source = read_shards(paths[0], shards, cache_bytes=cache_bytes)
         return Activations(source, Units.all(source.sites))
@@ -72,11 +74,35 @@ def open_archive(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | 
     raise InputError(f"{path} is a {archive.kind}, which this version of Cutaway cannot load.")
 
 
+def _check_runs_at(path: str) -> None:
+    if find_runs(path):
+        return
+    if _is_pattern(path):
+        raise NotFoundError(f"no run matches {path!r}. cutaway.load(folder) opens all runs below a folder.")
+    if os.path.isfile(path):
+        raise NotFoundError(f"{path} is a file, and runs are folders. {_file_hint(path)}")
+    kind = Archive(path).kind  # raises, with the reason, if there is no archive
+    raise NotFoundError(f"{path} holds no run but {kind}. Several paths can be loaded together only if all are runs.")
+
+
+def _file_hint(path: str) -> str:
+    """What to do with a file instead."""
+    folder, name = os.path.split(path)
+    if name == HEAD:
+        return f"Pass the folder of the archive: {folder or '.'!r}."
+    if name.endswith((".pt", ".pth", ".bin", ".ckpt")):
+        return "This looks like a checkpoint: load it into your model with torch.load, then record or trace the model."
+    if name.endswith((".hdf5", ".h5", ".json")):
+        return "If NeuroX wrote it: cutaway.Activations.from_neurox(path)."
+    return "A saved probe is loaded with its class: cutaway.probes.Linear.load(path)."
+
+
 def _as_text(path: str | os.PathLike[str]) -> str:
     try:
         text = os.fspath(path)
     except TypeError:
-        raise InputTypeError(f"a path must be text, got {path!r}.") from None
+        hint = " Pass several as arguments: cutaway.load(*paths)." if isinstance(path, (list, tuple)) else ""
+        raise InputTypeError(f"a path must be text or a pathlib.Path, got {path!r}.{hint}") from None
     if not isinstance(text, str) or "\0" in text:
         raise InputTypeError(f"{text!r} is not a path.")
     return text

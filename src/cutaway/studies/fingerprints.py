@@ -47,12 +47,14 @@ def tensor_fingerprint(tensor: Tensor) -> str:
     about = f"{list(tensor.shape)} {tensor.dtype}"
     if tensor.is_meta:
         return about
+    # An active trace or edit must not see these ops.
     with torch.no_grad(), torch._C.DisableTorchFunction():
         try:
             dense = tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
             words = dense.reshape(-1).contiguous().view(torch.uint8)
             if words.numel() % 4 == 0:
                 words = words.view(torch.int32)
+            # Sums of parts: values that swap places between parts change them.
             n = len(words) // _PARTS * _PARTS
             sums = words[:n].view(_PARTS, -1).sum(1, dtype=torch.int64).tolist()
             rest = words[n:].tolist()
@@ -142,5 +144,6 @@ def _is_filled(cell: Any) -> bool:
 
 def _code_text(code: CodeType) -> str:
     """The bytecode and constants of a function, without memory addresses."""
+    # repr of a code object holds its memory address, which differs in each process.
     constants = [_code_text(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
     return repr((code.co_code, code.co_names, constants))

@@ -130,13 +130,12 @@ class Journal:
             self._file.write(json.dumps(line).encode() + b"\n")
             self._file.flush()
 
-    # reading
-
     def _read(self) -> int:
         """Read the finished rows. Returns the length of the file up to the end of its last complete line."""
         data = self.path.read_bytes()
         first, *lines = data.split(b"\n")
         if not lines:
+            # A process that is killed while it writes the header leaves a part of the first line.
             if data[: len(_BEGIN)] != _BEGIN[: len(data)]:
                 raise InputError(f"{self.path} is not a study file: pass another path.")
             return 0
@@ -186,6 +185,7 @@ def _journal_path(path: Path, study: str) -> Path:
 
 def _plain(values: Sequence[float]) -> list[float | str]:
     """Numbers for JSON; NaN and infinities as text that `float` can read."""
+    # JSON has no NaN; Python's json would write one that other readers refuse.
     return [value if np.isfinite(value) else str(value) for value in values]
 
 

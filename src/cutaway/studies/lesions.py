@@ -12,18 +12,18 @@ import numpy as np
 from torch import nn
 
 from cutaway.capture.interventions.edit import edit
-from cutaway.capture.interventions.regions import Part, heads_of
+from cutaway.capture.interventions.regions import heads_of
 from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.capture.model.state import ModelState
 from cutaway.capture.units.live_units import UnitDim
 from cutaway.core.errors import InputError, InputTypeError, UnitError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import hint, plural
 from cutaway.core.progress import progress
 from cutaway.core.sites import ROOT
 from cutaway.results.lesions import Each, Lesions, name_of
 from cutaway.studies.fingerprints import change_fingerprint, combined_fingerprint, describe_change, state_fingerprints
 from cutaway.studies.journal import Journal, StudyHeader
-from cutaway.studies.metric_call import call_metric, check_unchanged, to_metric
+from cutaway.studies.metric_call import call_metric, check_model, check_unchanged, to_metric
 from cutaway.studies.reached_sites import Keep, ReachedSite, reach_sites
 
 _EACH = ("site", "unit", "head")
@@ -39,15 +39,13 @@ class _Lesion:
     n_heads: int = 0
     width: int = -1
 
-    def edit(self, model: nn.Module, to: Any, stated: Part) -> edit:
+    def edit(self, model: nn.Module, to: Any, unit_dim: UnitDim | None) -> edit:
         """The edit, with the units as the first run counted them."""
         if self.part < 0:
-            return edit(model, self.reached.named(), to, **stated)
+            return edit(model, self.reached.named(), to, unit_dim=unit_dim)
         if self.n_heads:
-            part = Part(heads=self.part, n_heads=self.n_heads)
-            part.update(stated)
-            return edit(model, self.reached.named(), to, **part)
-        return edit(model, self.reached.named(self.part), to, **stated)
+            return edit(model, self.reached.named(), to, unit_dim=unit_dim, heads=self.part, n_heads=self.n_heads)
+        return edit(model, self.reached.named(self.part), to, unit_dim=unit_dim)
 
 
 def lesion(
@@ -83,10 +81,14 @@ def lesion(
         unit_dim: the unit dimension, or several in the order of the flat index, as for `cutaway.edit`.
         path: a folder or `.jsonl` file that stores finished rows. Repeat the call to resume after an interruption.
     """
+    check_model(model, "lesion(model, metric, at=…)")
     if each not in _EACH:
-        raise InputError(f"each={each!r}: pass {', '.join(map(repr, _EACH))}.")
+        raise InputError(f"each={each!r}: pass {', '.join(map(repr, _EACH))}.{hint(each, _EACH)}")
     if not callable(metric):
-        raise InputTypeError(f"metric={metric!r}: pass a function that runs the model and returns a number.")
+        raise InputTypeError(
+            f"metric is a {type(metric).__name__}: pass a function that runs the model and returns a number, such as "
+            "lambda: loss(model(x)).item()."
+        )
     before, state = state_fingerprints(model), ModelState(getattr(model, "_orig_mod", model))
     keep: Keep = "means" if isinstance(to, str) and to == "mean" else "shapes"
     counts = each != "site" or keep == "means"
@@ -98,7 +100,7 @@ def lesion(
     check_unchanged(model, before, "the metric")
     sites, left_out = _with_known_units(every) if counts else (every, {})
     lesions = [lesion for reached in sites for lesion in _lesions_of(reached, each, n_heads, model)]
-    stated = Part() if unit_dim is None else Part(unit_dim=unit_dim)
+    # By identity: ReachedSite compares by value and has no hash.
     changes = {id(reached): reached.mean() if keep == "means" else to for reached in sites}
     header = StudyHeader.of(
         "lesions",
@@ -113,7 +115,7 @@ def lesion(
         remaining = [row for row in range(len(lesions)) if row not in journal.done]
         for row in progress(remaining, len(remaining), "lesions"):
             current = lesions[row]
-            with state.undo_changes(), current.edit(model, changes[id(current.reached)], stated):
+            with state.undo_changes(), current.edit(model, changes[id(current.reached)], unit_dim):
                 score = to_metric(call_metric(metric), f"with a lesion at {current.name!r}", baseline)
             journal.add(row, current.name, score)
         return Lesions(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cutaway.capture.model.rng_state import preserve_rng
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.studies.fingerprints import State, state_fingerprints
 
 Metric = NDArray[np.float64]
@@ -22,11 +22,18 @@ def call_metric(function: Callable[[], Any]) -> Any:
         return function()
 
 
+def check_model(model: Any, call: str) -> None:
+    """Raise if the first argument of a study is not a model."""
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"got a {type(model).__name__} as model: pass a torch.nn.Module first, {call}.")
+
+
 def to_metric(value: Any, where: str, like: Metric | None = None) -> Metric:
     """Convert the result of a metric to an array, and check that its shape is that of `like`."""
     result = value
     if isinstance(value, Tensor):
         result = value.detach().cpu()
+        # NumPy has no bfloat16.
         result = result.numpy() if not result.dtype.is_floating_point else result.double().numpy()
     elif isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
         result = [each.item() if isinstance(each, Tensor) and each.numel() == 1 else each for each in value]

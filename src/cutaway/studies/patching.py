@@ -11,14 +11,13 @@ import numpy as np
 from torch import Tensor, nn
 
 from cutaway.capture.interventions.edit import edit
-from cutaway.capture.interventions.regions import Part
 from cutaway.capture.model.state import ModelState
 from cutaway.core.errors import EditError, InputError, InputTypeError
 from cutaway.core.progress import progress
 from cutaway.results.patching import Patching
 from cutaway.studies.fingerprints import combined_fingerprint, state_fingerprints
 from cutaway.studies.journal import Journal, StudyHeader
-from cutaway.studies.metric_call import call_metric, check_unchanged, to_metric
+from cutaway.studies.metric_call import call_metric, check_model, check_unchanged, to_metric
 from cutaway.studies.reached_sites import ReachedSite, reach_sites
 
 Positions = Literal["each"] | Sequence[int] | None
@@ -68,9 +67,11 @@ def patch(
             inputs must then have the same length.
         path: a folder or `.jsonl` file that stores finished rows. Repeat the call to resume after an interruption.
     """
+    check_model(model, "patch(model, metric, clean=…, corrupted=…, at=…)")
     for name, function in (("metric", metric), ("clean", clean), ("corrupted", corrupted)):
         if not callable(function):
-            raise InputTypeError(f"{name}={type(function).__name__}: pass a function, such as clean=lambda: model(x).")
+            example = "lambda output: output[0, 1].item()" if name == "metric" else f"{name}=lambda: model(x)"
+            raise InputTypeError(f"{name} is a {type(function).__name__}: pass a function, such as {example}.")
     before, state = state_fingerprints(model), ModelState(getattr(model, "_orig_mod", model))
     with state.undo_changes():
         returned, sites = reach_sites(
@@ -78,6 +79,7 @@ def patch(
         )
         clean_metric = to_metric(call_metric(lambda: metric(returned)), "of the clean run")
     with state.undo_changes():
+        # The sites of the clean run, not `at`: a pattern may match others in the corrupted run.
         same_sites = [reached.site for reached in sites]
         returned, corrupted_sites = reach_sites(model, same_sites, lambda: call_metric(corrupted), counts=False)
         _check_shapes(sites, corrupted_sites)
@@ -99,10 +101,10 @@ def patch(
         remaining = [row for row in range(len(rows)) if row not in journal.done]
         for row in progress(remaining, len(remaining), "patches"):
             reached, position = rows[row]
-            part = Part() if position is None else Part(positions=position)
             with state.undo_changes():
-                with edit(model, reached.named(), _CleanValues(reached), **part):
+                with edit(model, reached.named(), _CleanValues(reached), positions=position):
                     returned = call_metric(corrupted)
+                # Outside the edit: a metric may run the model itself.
                 score = call_metric(lambda: metric(returned))
             journal.add(row, names[row], to_metric(score, f"with a patch at {names[row]!r}", clean_metric))
         both = np.array(journal.baseline).reshape(2, *clean_metric.shape)

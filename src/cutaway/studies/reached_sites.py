@@ -104,6 +104,7 @@ class ReachedSite:
         if keep == "values":
             self.values[full] = value.detach().clone()
         elif keep == "means" and layout.is_known:
+            # Sums over a whole data set in float32 or less would lose the small units.
             wide = torch.complex128 if value.is_complex() else torch.float64
             rows = layout.rows(value.detach().to(wide))
             total = rows.sum((0, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import cutaway
-from cutaway.core.errors import EditError, InputError, SiteError, UnitError
+from cutaway.core.errors import EditError, InputError, InputTypeError, SiteError, UnitError
 from cutaway.core.pytree import leaves, replace
 
 
@@ -718,7 +719,11 @@ def test_the_fused_path_of_an_encoder_stays_open_for_edits_of_its_ops() -> None:
 
 def test_a_site_that_never_ran_is_told_when_the_block_ends() -> None:
     model = net()
-    for at, why in (("1:2", "did not run 2 times"), ("0/softmax", "no such op"), ("1", "did not run")):
+    for at, why in (
+        ("1:2", "did not run 2 times"),
+        ("0/softmax", "the ops that ran there are 'linear'"),
+        ("1", "did not run"),
+    ):
         block = cutaway.edit(model, at=at, to=0)
         block.__enter__()
         if at != "1":
@@ -731,13 +736,23 @@ def test_what_cannot_be_meant_is_said_at_once() -> None:
     model = net()
     with pytest.raises(SiteError, match=r"matches no module.*Nearest: '2.weight'"):
         cutaway.edit(model, at="2.wieght", to=0)
-    with pytest.raises(SiteError, match=r"Labels exist only in a trace"):
+    with pytest.raises(SiteError, match=r"'relu_1' looks like a label.*trace\['relu_1'\].*relu module: '1'"):
         cutaway.edit(model, at="relu_1", to=0)
-    with pytest.raises(InputError, match="at= and to="):
+    with pytest.raises(SiteError, match=r"'9' looks like the position of an op.*trace\[9\].*3 modules: '0', '1', '2'"):
+        cutaway.edit(model, at="9", to=0)
+    with pytest.raises(InputTypeError, match=r"at=9: pass a site.*trace\[9\]"):
+        cutaway.edit(model, at=9, to=0)  # type: ignore[arg-type]
+    with pytest.raises(SiteError, match=r"at='encoder\.\*\.mlp' matches no module.*3 modules"):
+        cutaway.edit(model, at="encoder.*.mlp", to=0)
+    with pytest.raises(InputError, match=r"to= is missing for at='1': write cutaway\.edit\(model, '1', 0\)"):
         cutaway.edit(model, at="1")
+    with pytest.raises(InputError, match=r"is a mapping.*leave out to=0"):
+        cutaway.edit(model, {"1": 0}, 0)
     with pytest.raises(InputError, match=r"torch\.nn\.Module"):
         cutaway.edit(torch.relu, at="1", to=0)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="unexpected keyword"):
+    with pytest.raises(InputError, match="the class ReLU: create an instance"):
+        cutaway.edit(nn.ReLU, at="1", to=0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'unit'"):
         cutaway.edit(model, at="1", to=0, unit=3)  # type: ignore[call-arg]
     with pytest.raises(InputError, match="cannot be combined"):
         cutaway.edit(model, at="1", to=0, index=0, units=1)
@@ -750,6 +765,44 @@ def test_what_cannot_be_meant_is_said_at_once() -> None:
         model(X)
     with pytest.raises(InputError, match="already used"), block:
         pass
+
+
+def test_an_edit_without_with_warns_and_explains() -> None:
+    model = net()
+    with pytest.warns(UserWarning, match=r"cutaway\.edit was never entered.*`with cutaway\.edit\(model") as warned:
+        cutaway.edit(model, at="1", to=0)
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="never entered"), pytest.raises(AttributeError, match="run the model inside"):
+        cutaway.edit(model, at="1", to=0).value  # noqa: B018
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with cutaway.edit(model, at="1", to=0):
+            model(X)
+
+
+def test_a_value_that_does_not_fit_is_refused_with_its_site() -> None:
+    model = net()
+    with (
+        pytest.raises(EditError, match=r"edit at '1': a value of shape \[7\]"),
+        cutaway.edit(model, "1", torch.ones(7)),
+    ):
+        model(X)
+    with pytest.raises(EditError, match="edit at '1': the new value is a str"), cutaway.edit(model, "1", lambda v: "a"):
+        model(X)
+    with (
+        pytest.raises(EditError, match=r"edit at '0\.weight': a value of shape"),
+        cutaway.edit(model, "0.weight", X[0, :3]),
+    ):
+        pass
+    with pytest.raises(UnitError, match="edit at '1': unit 99 is out of range"), cutaway.edit(model, "1#99", 0):
+        model(X)
+
+
+def test_a_misspelled_op_is_answered_with_the_ops_that_ran() -> None:
+    model = net()
+    with pytest.raises(SiteError, match="nothing was changed at '1/relo': the ops that ran there are 'relu'"):
+        with cutaway.edit(model, "1/relo", 0):
+            model(X)
 
 
 def test_a_number_that_a_dtype_cannot_hold_is_told() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway import Op, Trace
-from cutaway.core.errors import CannotReplayError, EditError, SiteError
+from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteError
 
 
 class Fn(nn.Module):
@@ -319,3 +321,26 @@ def _can_be_edited(op: Op) -> bool:
     if not isinstance(op.value, Tensor):
         return False
     return not (op.is_opaque or op.is_identity or op.is_alias_write or op.module is None or "<" in str(op.full_site))
+
+
+def test_replay_takes_the_arguments_of_edit() -> None:
+    edit = [*inspect.signature(cutaway.edit).parameters.values()]
+    replay = [*inspect.signature(cutaway.Trace.replay).parameters.values()]
+    assert replay[1:] == edit[1:]  # without the trace and the model: same names, types, kinds and defaults
+    assert _argument_docs(cutaway.Trace.replay) == _argument_docs(cutaway.edit)[1:]
+
+
+def _argument_docs(what: Any) -> list[str]:
+    documented = inspect.getdoc(what).partition("Args:\n")[2]
+    return re.split(r"\n {4}(?=\w)", documented.strip())
+
+
+def test_replay_takes_no_model_and_needs_a_value() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    trace = cutaway.trace(model, torch.ones(2, 4))
+    with pytest.raises(InputError, match=r"takes no model.*trace\.replay\(site, value\)"):
+        trace.replay(model, 0)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"to= is missing for at='1': write trace\.replay\('1', 0\)"):
+        trace.replay("1")
+    with pytest.raises(EditError, match=r"replay at 'relu_1_2': a value of shape \[7\]"):
+        trace.replay("1", torch.ones(7))

@@ -21,7 +21,7 @@ from cutaway.graph.analysis.saved_for_backward import Retained
 def kept(function: Any, **modules: Any) -> Retained:
     return cutaway.trace(
         Fn(lambda self, x: function(self, x), **modules), torch.ones(2, 3, requires_grad=True)
-    ).retained()
+    ).retained
 
 
 def handed_to_hooks(name: str) -> int:
@@ -48,7 +48,7 @@ HIDDEN = {"function_transforms", "jacobians", "scripted_parts", "checkpointed"}
 @pytest.mark.parametrize("name", [name for name in ZOO if name not in HIDDEN])
 def test_as_many_bytes_are_kept_as_autograd_hands_to_hooks(name: str) -> None:
     model, args, kwargs = ZOO[name]()
-    found = cutaway.trace(model, *args, **kwargs).retained()
+    found = cutaway.trace(model, *args, **kwargs).retained
     assert found.bytes == handed_to_hooks(name)
     assert bool(found.note) == (not found.held)
 
@@ -81,9 +81,9 @@ def test_what_two_ops_need_is_counted_once_in_the_whole_and_for_each_of_them() -
     first, second = ("relu_1_1", "relu_2_2")
     assert {op.label for op in found.ops} == {first, second, "sin_1_3"}
     assert found.bytes == 3 * 24
-    assert sum(found.by_op().values()) == 5 * 24
-    assert list(found.by_op().values()) == sorted(found.by_op().values(), reverse=True)
-    assert found.by_kind() == {"op": 72}
+    assert sum(found.by_op.values()) == 5 * 24
+    assert list(found.by_op.values()) == sorted(found.by_op.values(), reverse=True)
+    assert found.by_kind == {"op": 72}
 
 
 def test_a_view_keeps_all_the_memory_it_is_a_view_of() -> None:
@@ -94,8 +94,8 @@ def test_a_view_keeps_all_the_memory_it_is_a_view_of() -> None:
 def test_parameters_and_what_kernels_make_on_the_side_are_told_apart() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2))
     trace = cutaway.trace(model, torch.randn(2, 1, 6, 6))
-    found = trace.retained()
-    kinds = found.by_kind()
+    found = trace.retained
+    kinds = found.by_kind
     assert sum(kinds.values()) == found.bytes
     assert kinds["parameter"] == model[0].weight.nbytes + model[1].weight.nbytes
     assert kinds["inside"] >= trace["max_pool2d_1"].value.numel() * 8  # the indices
@@ -132,12 +132,12 @@ def test_after_a_backward_pass_nothing_is_kept_and_the_answer_says_so() -> None:
     model, x = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)), torch.ones(2, 3)
     with cutaway.watch(model) as trace:
         model(x).sum().backward()
-    found = trace.retained()
+    found = trace.retained
     assert not found.held
     assert "backward pass has freed" in repr(found)
     with cutaway.watch(model) as trace:
         model(x).sum().backward(retain_graph=True)
-    assert trace.retained().bytes == cutaway.trace(model, x).retained().bytes > 0
+    assert trace.retained.bytes == cutaway.trace(model, x).retained.bytes > 0
 
 
 @pytest.mark.parametrize("options", [{"save": None}, {"save": "0"}, {"keep": "copy"}, {"transform": lambda t: t}])
@@ -146,7 +146,7 @@ def test_a_trace_that_let_its_tensors_go_cannot_tell(options: dict[str, Any]) ->
     with cutaway.watch(model, **options) as trace:
         model(torch.ones(2, 3))
     with pytest.raises(NotSavedError, match="has released them: trace again"):
-        trace.retained()
+        _ = trace.retained
 
 
 # the program stays as it is
@@ -175,7 +175,7 @@ def test_gradients_are_the_same_after_asking(name: str) -> None:
         model, args, kwargs = ZOO[name]()
         trace = cutaway.trace(model, *args, **kwargs)
         if ask:
-            trace.retained()
+            _ = trace.retained
         results = [op for op in trace.outputs if trace.tables.nodes.value[op.node].requires_grad]
         sum(trace.tables.nodes.value[op.node].float().sum() for op in results).backward()
         return [parameter.grad for parameter in model.parameters()]
@@ -189,7 +189,7 @@ def test_gradients_are_the_same_after_asking(name: str) -> None:
 
 def test_the_answer_fits_a_dozen_lines_and_has_a_table() -> None:
     model, args, kwargs = ZOO["gpt2"]()
-    found = cutaway.trace(model, *args, **kwargs).retained()
+    found = cutaway.trace(model, *args, **kwargs).retained
     lines = repr(found).splitlines()
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 100

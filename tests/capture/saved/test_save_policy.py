@@ -253,11 +253,11 @@ def test_a_selection_with_sources_saves_them_too(model: nn.Module) -> None:
     outer = Fn(forward, net=model)
     with cutaway.watch(outer, save=None) as structure:
         outer(X)
-    above = structure.select("mul_2").ancestors() - structure.select(["net.1.0.bias", "mul_1"])
+    above = structure.select("mul_2").ancestors - structure.select(["net.1.0.bias", "mul_1"])
     assert {op.kind for op in above} == {"op", "input", "parameter", "constant"}
     with cutaway.watch(outer, save=above) as trace:
         outer(X)
-    for op in structure.select("mul_2").ancestors():
+    for op in structure.select("mul_2").ancestors:
         assert trace[op.label].is_saved == (op in above), op
     assert same(trace["constant_1"].value, constant)
 

@@ -7,12 +7,12 @@ LSTM, nor `mv`, `addbmm`, `bilinear` or the fast paths of the transformer: it gi
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.call_count import count_calls
 from tests.zoo import ZOO
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -403,14 +403,12 @@ def test_a_formula_never_raises() -> None:
         assert flops.flops_of(odd) == 0  # type: ignore[arg-type]
 
 
-def test_ops_without_formula_cost_no_time() -> None:
+def test_ops_without_formula_cost_no_work() -> None:
     def many(x: Tensor) -> Tensor:
         for _ in range(20_000):
             x = x + 1
         return x
 
     trace = cutaway.trace(Code(many), r(1))
-    len(trace)
-    started = perf_counter()
+    assert count_calls(lambda: trace.flops) < 20 * len(trace), "a look into a table for each op, and no formula"
     assert trace.flops == 0
-    assert perf_counter() - started < 0.5

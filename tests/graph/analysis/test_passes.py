@@ -37,7 +37,7 @@ def trace() -> Trace:
 
 def test_values_are_stacked_over_the_passes(trace: Trace) -> None:
     """The stack that the model itself makes is the oracle."""
-    values = trace["./tanh"].values()
+    values = trace["./tanh"].values
     assert torch.equal(values, trace.returned)
     assert torch.equal(values, torch.stack([op.value for op in trace["./tanh"].passes]))
     values.zero_()  # our own copy
@@ -45,7 +45,7 @@ def test_values_are_stacked_over_the_passes(trace: Trace) -> None:
 
 
 def test_a_unit_of_all_passes(trace: Trace) -> None:
-    assert torch.equal(trace["cell#3"].values(), trace["cell"].values()[..., 3])
+    assert torch.equal(trace["cell#3"].values, trace["cell"].values[..., 3])
     assert trace["./tanh#1"].passes[2] == trace["./tanh:3#1"]
 
 
@@ -57,7 +57,7 @@ def test_numbers_that_left_torch_are_stacked_as_an_array() -> None:
         return x
 
     trace = cutaway.trace(Fn(forward), torch.ones(3))
-    found = trace["./item"].values()
+    found = trace["./item"].values
     assert isinstance(found, np.ndarray)
     assert found.tolist() == [6.0, 12.0, 24.0, 48.0]
 
@@ -82,7 +82,7 @@ def test_gradients_are_stacked_for_each_backward_pass() -> None:
 
 def test_one_value_or_gradient_of_several_passes_is_refused_with_the_way_out(trace: Trace) -> None:
     passes = trace["./tanh"]
-    with pytest.raises(AmbiguousSiteError, match=r"'tanh_1_5' ran 6 times, .*own value: 'tanh_1_5', .*\.values\(\)"):
+    with pytest.raises(AmbiguousSiteError, match=r"'tanh_1_5' ran 6 times, .*own value: 'tanh_1_5', .*\.values\."):
         _ = passes.value
     with pytest.raises(AmbiguousSiteError, match=r"own gradient: .*\.passes\[0\] to \.passes\[5\], .*\.grads"):
         _ = passes.grad
@@ -93,7 +93,7 @@ def test_passes_of_several_shapes_are_refused_with_the_shapes() -> None:
     with pytest.raises(
         ShapesDifferError, match=r"first has shape \[4\] and float32, pass 2 shape \[1, 4\] and float32"
     ):
-        trace["fc"].values()
+        _ = trace["fc"].values
     assert "of several shapes" in repr(trace["fc"])
 
 
@@ -104,11 +104,11 @@ def test_passes_that_were_not_saved_say_how_to_save_them() -> None:
     with pytest.raises(
         NotSavedError, match=r"5 of 6 passes were not saved, 'linear_1_4' .*save='cell/linear.1'"
     ) as caught:
-        trace["cell"].values()
+        _ = trace["cell"].values
     site = str(caught.value).partition("save='")[2].partition("'")[0]
     with cutaway.watch(net, save=site) as trace:
         net(x)
-    assert trace["cell"].values().shape == (6, 2, 5)
+    assert trace["cell"].values.shape == (6, 2, 5)
 
 
 def test_its_full_site_saves_every_pass(trace: Trace) -> None:
@@ -205,8 +205,8 @@ def test_several_results_of_one_call_are_rolled_up_each_for_itself() -> None:
     trace = cutaway.trace(Fn(forward, cell=nn.LSTMCell(4, 5)), torch.randn(3, 2, 4))
     hidden, memory = trace["cell@out.0"], trace["cell@out.1"]
     assert (len(hidden.passes), len(memory.passes)) == (3, 3)
-    assert torch.equal(hidden.values()[-1], trace["cell@out.0:3"].value)
-    assert torch.equal(hidden.values()[-1] + memory.values()[-1], trace.returned)
+    assert torch.equal(hidden.values[-1], trace["cell@out.0:3"].value)
+    assert torch.equal(hidden.values[-1] + memory.values[-1], trace.returned)
 
 
 def test_while_the_model_runs_passes_are_not_known() -> None:

@@ -478,7 +478,7 @@ def test_steps_that_are_dealt_out_of_one_tensor_are_passes() -> None:
 
     trace = traced(forward, torch.randn(100, 2, 4), cell=nn.LSTMCell(4, 5))
     assert rolled(trace) == {"unbind_1": 100, "lstm_cell_1": 100, "lstm_cell_2": 100}
-    assert torch.equal(trace["./unbind"].values(), trace.inputs[0].value)
+    assert torch.equal(trace["./unbind"].values, trace.inputs[0].value)
 
 
 def test_parts_of_one_tensor_in_different_roles_are_different_ops() -> None:

@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF, PCA
 
 from cutaway.core.errors import InputError, MissingExtraError
-from cutaway.lm.factorization.factorize import factored
+from cutaway.lm.factorization.factorize import factorize
 from cutaway.results.factors import Factors, non_negative
 from cutaway.store.activations.activations import Activations
 
@@ -41,27 +41,27 @@ def cosine(a: Floats, b: Floats) -> Floats:
 def test_nmf_is_scikit_learns_largest_factor_first(start: str, init: str) -> None:
     theirs = NMF(3, init=init, random_state=0, max_iter=500)
     weights = theirs.fit_transform(NOISY)
-    found = factored(NOISY, 3, start=start)
+    found = factorize(NOISY, 3, start=start)
     assert found.error == pytest.approx(theirs.reconstruction_err_ / np.linalg.norm(NOISY), rel=1e-6)
     order = np.argsort(-weights.sum(axis=0) * theirs.components_.sum(axis=1))
     assert np.allclose(found.weights, weights.T[order])
     assert np.allclose(found.units, theirs.components_[order])
     assert (np.diff(found.strengths) <= 0).all()
     assert found.strengths.sum() == pytest.approx(1)
-    assert np.array_equal(found.weights, factored(NOISY, 3, start=start).weights)
+    assert np.array_equal(found.weights, factorize(NOISY, 3, start=start).weights)
 
 
 def test_values_below_zero_count_as_zero_and_are_told() -> None:
     signed = NOISY - 1.0
-    found = factored(signed, 3)
-    assert np.allclose(found.weights, factored(np.maximum(signed, 0), 3).weights)
+    found = factorize(signed, 3)
+    assert np.allclose(found.weights, factorize(np.maximum(signed, 0), 3).weights)
     assert any("Negative values counted as 0" in note for note in found.notes)
     with pytest.raises(InputError, match="no activation is positive"):
-        factored(-NOISY, 3)
+        factorize(-NOISY, 3)
 
 
 def test_planted_factors_are_found_with_their_units_and_positions() -> None:
-    found = factored(PLANTED, 3, tolerance=1e-12, max_iter=5000)
+    found = factorize(PLANTED, 3, tolerance=1e-12, max_iter=5000)
     assert found.error < 1e-5
     likeness = cosine(found.units, WHICH)
     match = likeness.argmax(axis=1)
@@ -70,14 +70,14 @@ def test_planted_factors_are_found_with_their_units_and_positions() -> None:
     assert np.allclose(cosine(found.weights, WHEN).max(axis=1), 1, atol=1e-4)
     assert match[found.strongest].tolist() == [0, 1, 2] * 10
     assert np.allclose(found.approximation(), PLANTED, atol=1e-3)
-    missed = factored(PLANTED, 3, start="random")  # as Ecco begins
+    missed = factorize(PLANTED, 3, start="random")  # as Ecco begins
     assert missed.error > 0.2
-    assert factored(PLANTED, 3, start="random", seed=1).error < 1e-3
+    assert factorize(PLANTED, 3, start="random", seed=1).error < 1e-3
 
 
 def test_pca_is_scikit_learns_up_to_signs() -> None:
     theirs = PCA(4).fit(NOISY)
-    found = factored(NOISY, 4, "pca")
+    found = factorize(NOISY, 4, "pca")
     signs = np.sign(np.einsum("ij,ij->i", found.units, theirs.components_))
     assert np.allclose(found.units, theirs.components_ * signs[:, None], atol=1e-8)
     assert np.allclose(found.weights, (theirs.transform(NOISY) * signs).T, atol=1e-8)
@@ -87,7 +87,7 @@ def test_pca_is_scikit_learns_up_to_signs() -> None:
 
 
 def test_kmeans_clusters_units_that_fire_alike() -> None:
-    found = factored(NOISY, 4, "kmeans")
+    found = factorize(NOISY, 4, "kmeans")
     theirs = KMeans(4, n_init=4, random_state=0).fit(NOISY.T)
     ours = found.units.argmax(axis=0)
     assert np.array_equal(ours[:, None] == ours, theirs.labels_[:, None] == theirs.labels_)
@@ -100,7 +100,9 @@ def test_kmeans_clusters_units_that_fire_alike() -> None:
 
 @pytest.mark.parametrize("method", ["nmf", "pca", "kmeans"])
 def test_the_same_text_transformed_has_the_weights_it_had(method: Any) -> None:
-    found = factored(PLANTED + 0.01, 3, method, **({"tolerance": 1e-12, "max_iter": 20_000} if method == "nmf" else {}))
+    found = factorize(
+        PLANTED + 0.01, 3, method, **({"tolerance": 1e-12, "max_iter": 20_000} if method == "nmf" else {})
+    )
     again = found.transform(PLANTED + 0.01)
     assert again.shape == (3, 30)
     assert np.allclose(again, found.weights, atol=1e-3 * np.abs(found.weights).max())
@@ -108,7 +110,7 @@ def test_the_same_text_transformed_has_the_weights_it_had(method: Any) -> None:
 
 
 def test_new_text_gets_the_best_non_negative_weights() -> None:
-    found = factored(NOISY, 3)
+    found = factorize(NOISY, 3)
     new = np.abs(RNG.normal(size=(12, 40))) + 2 * NOISY[:12]
     expected = np.stack([nnls(found.units.T, row)[0] for row in new], axis=1)
     assert np.allclose(found.transform(new), expected, atol=1e-8)
@@ -134,7 +136,7 @@ def test_non_negative_weights_are_those_of_an_active_set(seed: int, n: int) -> N
 
 
 def test_counts_shares_and_overlaps_are_those_of_the_entries() -> None:
-    found = factored(LAYERS, 3)
+    found = factorize(LAYERS, 3)
     assert found.layer_names == ("h.0", "h.1", "h.10")
     for f in range(3):
         assert found.counts[f] == sum(value > 0 for value in found.units[f])
@@ -149,7 +151,7 @@ def test_counts_shares_and_overlaps_are_those_of_the_entries() -> None:
 
 
 def test_units_are_named_by_layer_and_number_there() -> None:
-    found = factored(LAYERS, 3)
+    found = factorize(LAYERS, 3)
     for f in range(3):
         best = int(found.units[f].argmax())
         name, value = found.top_units(f, 1)[0]
@@ -157,32 +159,32 @@ def test_units_are_named_by_layer_and_number_there() -> None:
         layer, _, index = name.partition("#")
         assert LAYERS[layer][:, int(index)] is not None
         assert np.array_equal(LAYERS[layer][:, int(index)], NOISY[:, best])
-    assert factored(NOISY, 2).top_units(0, 1)[0][0].startswith("#")
+    assert factorize(NOISY, 2).top_units(0, 1)[0][0].startswith("#")
     acts = Activations.of(LAYERS)
-    assert np.array_equal(factored(acts, 3, "pca").layers, found.layers)
-    assert factored(acts, 3).top_units(0) == factored(LAYERS_32, 3).top_units(0)
+    assert np.array_equal(factorize(acts, 3, "pca").layers, found.layers)
+    assert factorize(acts, 3).top_units(0) == factorize(LAYERS_32, 3).top_units(0)
     with pytest.raises(InputError, match="there is no factor 3: there are 3"):
         found.top_units(3)
 
 
 def test_given_tokens_show_responses_and_written_ones_causes() -> None:
     x = np.array([[1.0, 0], [0, 1], [2, 0], [0, 3]])
-    found = factored(x, 2, "kmeans", pieces=["a", " b", " c", " d", " e"], n_prompt=2)
+    found = factorize(x, 2, "kmeans", pieces=["a", " b", " c", " d", " e"], n_prompt=2)
     one = found.weights[0]
     assert np.array_equal(found.responses[0], [*one, np.nan], equal_nan=True)
     assert np.array_equal(found.causes[0], [np.nan, *one], equal_nan=True)
     assert found.shown[0].tolist() == [one[0], one[1], one[1], one[2], one[3]]
     assert found.top_positions(0, 1)[0][1] in (" c", " d")
-    alone = factored(x, 2, "kmeans", pieces="abcd")
+    alone = factorize(x, 2, "kmeans", pieces="abcd")
     assert alone.shown.shape == (2, 4)
     with pytest.raises(InputError, match="6 token texts were given for 4 positions"):
-        factored(x, 2, pieces="abcdef")
+        factorize(x, 2, pieces="abcdef")
 
 
 def test_a_result_is_its_own_and_says_what_it_is() -> None:
     given = NOISY.astype(np.float32)
     before = given.copy()
-    found = factored({"h.0": given}, 3, pieces=[f" {p}" for p in range(30)])
+    found = factorize({"h.0": given}, 3, pieces=[f" {p}" for p in range(30)])
     assert isinstance(found, Factors)
     assert np.array_equal(given, before)
     assert not found.weights.flags.writeable
@@ -194,14 +196,14 @@ def test_a_result_is_its_own_and_says_what_it_is() -> None:
 
 
 def test_there_are_no_more_factors_than_positions() -> None:
-    assert len(factored(NOISY[:4], 10)) == 4
-    assert "there are only 4 positions" in factored(NOISY[:4], 10).notes[0]
-    assert len(factored(NOISY[:4], 10, "pca")) == 3
-    assert len(factored(np.repeat(NOISY[:, :2], 3, axis=1), 5, "kmeans")) == 2
+    assert len(factorize(NOISY[:4], 10)) == 4
+    assert "there are only 4 positions" in factorize(NOISY[:4], 10).notes[0]
+    assert len(factorize(NOISY[:4], 10, "pca")) == 3
+    assert len(factorize(np.repeat(NOISY[:, :2], 3, axis=1), 5, "kmeans")) == 2
 
 
 def test_rounds_that_were_too_few_are_told() -> None:
-    assert any("did not converge in 2 iterations" in note for note in factored(NOISY, 3, max_iter=2).notes)
+    assert any("did not converge in 2 iterations" in note for note in factorize(NOISY, 3, max_iter=2).notes)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +211,8 @@ def test_rounds_that_were_too_few_are_told() -> None:
     [
         (NOISY, {"n": 0}, "or more"),
         (NOISY, {"start": "zeros"}, "'svd' or 'random'"),
-        (NOISY, {"method": "ica"}, "'nmf', 'pca' or 'kmeans'"),
-        (NOISY, {"method": "pca", "max_iter": 3}, "method='pca' has no option 'max_iter'; it has none"),
+        (NOISY, {"method": "ica"}, "'nmf', 'pca', 'kmeans'"),
+        (NOISY, {"method": "pca", "max_iter": 3}, "method='pca' does not use max_iter=: for method='nmf' only"),
         (np.full((3, 4), np.nan), {}, "NaN or infinite"),
         ({"h.0": NOISY, "h.1": NOISY[:3]}, {}, "h.0 has 30, h.1 has 3"),
         ({}, {}, "at least one layer"),
@@ -221,15 +223,15 @@ def test_rounds_that_were_too_few_are_told() -> None:
 )
 def test_what_cannot_be_factored_says_why(values: Any, options: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        factored(values, **{"n": 2, **options})
+        factorize(values, **{"n": 2, **options})
 
 
 def test_other_units_cannot_be_transformed() -> None:
     with pytest.raises(InputError, match=r"39 units, but the factors have 40: .* h.0, h.1, h.10"):
-        factored(LAYERS, 2).transform(NOISY[:, 1:])
+        factorize(LAYERS, 2).transform(NOISY[:, 1:])
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.decomposition", None)
     with pytest.raises(MissingExtraError, match="pip install 'cutaway\\[neurons\\]'"):
-        factored(NOISY, 2)
+        factorize(NOISY, 2)

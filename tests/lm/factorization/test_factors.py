@@ -180,7 +180,7 @@ def test_neurons_of_encoder_and_decoder_are_both_there(name: str) -> None:
     assert alone.n_units == UNITS
     assert "decoder" in alone.layer_names[0]
     assert np.array_equal(alone.weights, gen.factors(2, role="decoder", layers=[LAYERS - 1]).weights)
-    with pytest.raises(InputError, match="role='encoder': this model has decoder"):
+    with pytest.raises(InputError, match="role='encoder': GPT2LMHeadModel has 'decoder'"):
         written("gpt2").factors(2, role="encoder")
 
 
@@ -191,7 +191,7 @@ def test_what_cannot_be_taken_says_how_to_get_it(tmp_path: Path) -> None:
     gen = written("gpt2")
     with pytest.raises(InputError, match=r"at='backbone\.layers"):
         written("mamba").factors(2)
-    with pytest.raises(InputError, match=r"cutaway\.lm\.factored"):
+    with pytest.raises(InputError, match=r"cutaway\.lm\.factorize"):
         cutaway.lm.factors(np.ones((3, 4)), 2)  # type: ignore[arg-type]
     gen.save(tmp_path / "gen")
     again: Any = cutaway.load(tmp_path / "gen")
@@ -202,7 +202,7 @@ def test_what_cannot_be_taken_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="use its model"):
         gen.factors(2).on(written("llama"))
     with pytest.raises(InputError, match=r"factors.transform\(values\)"):
-        cutaway.lm.factored(np.eye(3), 2).on(gen)
+        cutaway.lm.factorize(np.eye(3), 2).on(gen)
 
 
 # what a factor says

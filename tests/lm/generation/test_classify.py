@@ -118,9 +118,12 @@ def test_a_pair_of_texts_is_told_apart() -> None:
         (lambda: cutaway.lm.classify(tiny("bert"), tokenizer(), "the"), "BertForMaskedLM is not a classifier"),
         (
             lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", target="LABEL_9"),
-            "not a label of this model. Nearest: 'LABEL_2'",
+            "not a label of this model. Did you mean 'LABEL_2'",
         ),
-        (lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", target=3), "has 3 labels"),
+        (
+            lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", target=3),
+            "It has 3, counted from 0",
+        ),
         (lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", positions=[0]), "whole texts"),
         (lambda: cutaway.lm.classify(tiny("bert_tagger"), tokenizer(), "the", positions=[9]), "the text has 1 tokens"),
         (

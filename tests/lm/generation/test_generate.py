@@ -387,7 +387,7 @@ def test_an_edit_changes_what_is_written() -> None:
         ("", {}, "the prompt is empty: give at least one token"),
         ([], {}, "the list of prompts is empty"),
         ([1, -2], {}, "the prompt has token -2: ids count from 0"),
-        (3.5, {}, "the prompt is a float: give a text"),
+        (3.5, {}, "the prompt is of type float: give a text"),
         ("the " * 80, {}, f"but LlamaForCausalLM reads at most {CONTEXT}: shorten it"),
         ("the cat", {"max_new_tokens": 63}, "give max_new_tokens=62 or less"),
         ("the cat", {"max_new_tokens": 0}, "max_new_tokens=0: give a whole number"),
@@ -426,14 +426,14 @@ def test_a_chat_without_a_template_and_a_text_without_a_tokenizer_say_so() -> No
 
     with pytest.raises(InputError, match="Bare has no chat template: give one text, or set"):
         cutaway.generate(tiny("llama"), Bare(), [{"role": "user", "content": "a"}])
-    with pytest.raises(InputError, match="a text needs a tokenizer, got a NoneType"):
+    with pytest.raises(InputError, match="a text needs a tokenizer, and tokenizer=None"):
         cutaway.generate(tiny("llama"), None, "the cat")
 
 
 def test_what_is_no_model_is_told_apart() -> None:
-    with pytest.raises(InputError, match=r"must be a loaded torch\.nn\.Module, got a str"):
+    with pytest.raises(InputError, match=r"the model is the text 'gpt2', but must be"):
         cutaway.generate("gpt2", tokenizer(), "the cat")
-    with pytest.raises(InputError, match="Linear is not a language model: its forward takes no input_ids"):
+    with pytest.raises(InputError, match="Linear is not a language model: its forward takes input, not input_ids"):
         cutaway.generate(torch.nn.Linear(2, 2), tokenizer(), "the cat")
 
 

@@ -197,7 +197,7 @@ def test_labels_are_watched_by_name() -> None:
     both = gen.lens().watch(["LABEL_0", "LABEL_1"])
     np.testing.assert_allclose(gen.lens(watch=[0, 1, 2]).watched.probs.sum(-1), 1, atol=1e-6)
     assert both.ranks.shape == (LAYERS + 1, 1, 2)
-    with pytest.raises(InputError, match="'GOOD' is not a label of this model; its labels are 'LABEL_0'"):
+    with pytest.raises(InputError, match=r"'GOOD' is not a label of this model\. It has 3, counted from 0: 'LABEL_0'"):
         gen.lens(watch="GOOD")
 
 

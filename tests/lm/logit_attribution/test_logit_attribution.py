@@ -276,7 +276,7 @@ def test_bad_questions_are_told() -> None:
     gen = wrote("llama")
     for call, message in (
         (lambda: gen.logit_attribution("neurons"), "Did you mean 'neuron'"),
-        (lambda: gen.logit_attribution(only=[4]), "only has 4: there are 4 targets"),
+        (lambda: gen.logit_attribution(only=[4]), "only has 4: the generation has 4 targets"),
         (lambda: wrote("mamba").logit_attribution("head"), "MambaForCausalLM has no attention"),
         (lambda: wrote("mamba").logit_attribution("neuron"), "has no feed-forward neurons"),
         (lambda: gen.logit_attribution("layer").of("head"), "call it with by='head'"),

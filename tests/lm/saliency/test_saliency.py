@@ -447,7 +447,7 @@ def test_flow_is_the_least_cut() -> None:
         ({"target": "logits"}, "Did you mean 'logit'?"),
         ({"contrast": "the cat"}, "tokens: "),
         ({"contrast": [5, 6]}, "2 tokens for 3 targets"),
-        ({"only": [3]}, "there are 3 targets"),
+        ({"only": [3]}, "has 3 targets"),
         ({"method": "rollout", "contrast": 5}, "attention alone"),
         ({"method": "integrated_gradients", "steps": 0}, "1 or more"),
         ({"method": "integrated_gradients", "baseline": "unseen"}, "is for method='occlusion'"),
@@ -502,9 +502,9 @@ def test_the_subject_and_not_the_noun_beside_the_verb_decides_its_number() -> No
 @pytest.mark.parametrize(
     ("method", "options", "why"),
     [
-        ("grad_x_input", {"steps": 5}, "steps= is for integrated_gradients"),
-        ("gradient", {"baseline": "pad"}, "baseline= is for integrated_gradients and occlusion"),
-        ("occlusion", {"steps": 5}, "steps= is for integrated_gradients"),
+        ("grad_x_input", {"steps": 5}, "does not use steps=, which is for integrated_gradients"),
+        ("gradient", {"baseline": "pad"}, "does not use baseline=, which is for integrated_gradients and occlusion"),
+        ("occlusion", {"steps": 5}, "does not use steps=, which is for integrated_gradients"),
         ("grad_x_input", {"contrast": 320}, "token 320 is unknown"),
     ],
 )

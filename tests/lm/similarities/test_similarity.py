@@ -459,7 +459,7 @@ def test_values_that_are_no_numbers_are_named() -> None:
     [
         ((X,), {}, "one representation was given"),
         ((X, Y), {"method": "ckaa"}, "method='ckaa' is unknown. Did you mean 'cka'"),
-        ((X, Y), {"method": "cca", "debiased": True}, "method='cca' has no option 'debiased'; it has none"),
+        ((X, Y), {"method": "cca", "debiased": True}, "method='cca' does not use debiased=, which is for 'cka'"),
         ((X, Y), {"bandwidth": 2.0}, "is for kernel='rbf' only"),
         ((X, Y), {"kernel": "rbf", "bandwidth": 0.0}, "a positive factor"),
         ((X, Y), {"kernel": "poly"}, "'linear' or 'rbf'"),

@@ -11,7 +11,7 @@ from tests.neurons.tiny_models import FAMILIES, assert_same, cnn, images, logits
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, UnitError
 from cutaway.neurons.causal.ablate import ablate
 from cutaway.results.ranking import ranked
 from cutaway.views.pages.result_pages import page_of
@@ -157,9 +157,11 @@ def test_a_metric_that_draws_random_numbers_draws_the_same_each_time() -> None:
         ([".#1"], {"n": 2}, "must be between 1 and 1"),
         ([".#1"], {"to": "mean"}, "pass acts="),
         ([".#1"], {"to": "nothing"}, "use 'zero', 'mean' or 'resample'"),
-        ([".#9"], {"n_random": 0}, "has 3 units"),
         ([".#1"], {"metric": lambda: None}, "returned None"),
         ([".#1"], {"metric": lambda: [1, 2]}, r"shape \[2\]"),
+        ([".#1"], {"metric": lambda: torch.ones(2)}, r"a Tensor of shape \[2\]: return a number, such as value.mean"),
+        ([".#1"], {"metric": lambda: "good"}, "the metric returned a str: return a number"),
+        (nn.Linear(3, 3), {}, "got a Linear"),
         ([".#1"], {"metric": 3}, "must be a function"),
     ],
 )
@@ -168,6 +170,21 @@ def test_what_cannot_be_meant_is_said(ranking: Any, options: dict[str, Any], mes
     metric = options.pop("metric", lambda: model(torch.ones(1, 3)).sum())
     with pytest.raises(InputError, match=message):
         ablate(model, ranking, metric, **options)
+
+
+def test_units_out_of_range_are_refused_before_the_first_ablation() -> None:
+    model = nn.Linear(3, 3)
+    calls = []
+
+    def metric() -> float:
+        calls.append(1)
+        return float(model(torch.ones(1, 3)).sum())
+
+    with pytest.raises(UnitError, match=r"unit 9 is out of range: '\.' has 3 units, #0 to #2"):
+        ablate(model, [".#1", ".#9"], metric)
+    assert len(calls) == 1
+    with pytest.raises(InputError, match="got a Ranking as model"):
+        ablate(ranked("mine", [1.0]), model, metric)  # type: ignore[arg-type]
 
 
 def test_a_metric_that_trains_the_model_is_refused() -> None:

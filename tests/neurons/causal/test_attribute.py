@@ -14,7 +14,7 @@ from tests.neurons.tiny_models import FAMILIES, assert_same, bert, cnn, gpt2, im
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.core.errors import InputError, SiteError
+from cutaway.core.errors import InputError, SiteError, UnitError
 from cutaway.neurons.causal.attribute import attribute
 from cutaway.neurons.causal.attribution import Plan, attribute_batches
 from cutaway.neurons.ranking.rank import rank
@@ -320,11 +320,11 @@ def test_text_without_a_tokenizer_is_said() -> None:
         ({"target": [0]}, "one integer class per sample"),
         ({"target": lambda output, batch: output}, "return one float per sample"),
         ({"target": lambda output, batch: torch.zeros(4)}, "no gradient with respect to"),
-        ({"at": "1#99"}, "has 8 units"),
+        ({"target": "cat"}, "target='cat': pass an integer class"),
         ({"at": []}, "pass a site"),
         ({"data": "text"}, "pass a tensor of samples"),
         ({"data": []}, "is empty"),
-        ({"speed": 3}, "unexpected option 'speed'"),
+        ({"method": "integrated_gradient"}, "Did you mean 'integrated_gradients'"),
     ],
 )
 def test_what_cannot_be_meant_is_said(options: dict[str, Any], message: str) -> None:
@@ -334,6 +334,8 @@ def test_what_cannot_be_meant_is_said(options: dict[str, Any], message: str) -> 
 
 
 def test_more_that_cannot_be_meant_is_said() -> None:
+    with pytest.raises(UnitError, match="unit 99 is out of range: '1' has 8 units"):
+        attribute(mlp(), torch.randn(4, 5).double(), at="1#99", target=0)
     with pytest.raises(SiteError, match=r"Nearest|matches no module"):
         attribute(mlp(), torch.ones(1, 5), at="encoder")
     with pytest.raises(InputError, match=r"shape \[6, 7, 50\].*pass target="):

@@ -245,8 +245,10 @@ def test_a_method_of_ones_own_stands_beside_the_rest() -> None:
     assert sorted(found.rankings["apart"].top(2)) == ["h.0#3", "h.1#2"]
     with pytest.raises(InputError, match="a different name"):
         report(acts, labels, methods=("probeless", "probeless"))
-    with pytest.raises(InputError, match="Did you mean 'folds'"):
-        report(acts, labels, methods="probeless", fold=3)
+    calls = report(acts, labels, methods=apart, n=2, by="row", options={"apart": {}}, **QUICK).asked.call
+    assert "methods=('apart',), n=2, seed=0" in calls
+    assert "by='row'" in calls
+    assert "level" not in calls
 
 
 def test_nothing_warns() -> None:

@@ -147,6 +147,11 @@ def test_what_cannot_be_balanced_is_refused() -> None:
         balance(None, [])
 
 
+def test_filtering_drops_every_label_that_ranking_calls_missing() -> None:
+    labels = [0.5, float("nan"), float("inf"), 1.5, None, 2.5]
+    assert filter(np.arange(12.0).reshape(6, 2), labels).rows.tolist() == [0, 3, 5]
+
+
 def test_filtering_leaves_out_what_was_named_and_nothing_else() -> None:
     acts = Activations.of(np.arange(6.0)[:, None], words=["the", "cat", "sat", "on", "a", "mat"])
     labels = ["D", "N", "V", None, "D", "N"]

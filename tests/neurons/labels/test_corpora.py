@@ -77,7 +77,7 @@ def test_tsv_by_number_by_name_in_pairs_and_with_real_numbers(tmp_path: Path) ->
     assert (corpus.sentences, corpus.labels, corpus.level) == ((("A cat.", "A dog."),), (2.5,), "sentence")
     commas = write(tmp_path / "c.csv", '"a, b",x\n')
     assert read_tsv(commas, separator=",").sentences == ("a, b",)
-    with pytest.raises(InputError, match=r"no column 'tow'\. Columns: score, one, two"):
+    with pytest.raises(InputError, match=r"no column 'tow'\. Did you mean 'two'\? Columns: score, one, two"):
         read_tsv(named, text="tow", label="score")
     with pytest.raises(InputError, match=r"a\.tsv, line 1: the label 'x' is not a number"):
         read_tsv(write(tmp_path / "a.tsv", "t\tx\n"), numbers=True)

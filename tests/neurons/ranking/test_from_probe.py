@@ -70,7 +70,7 @@ def test_options_are_those_of_the_probe() -> None:
     found = rank(X, TAGS, "linear", l1=0.05, l2=0.0)
     assert found.about["l1"] == 0.05
     with pytest.raises(InputError, match=r"method='linear' has no option 'l3'\. Options: l1, l2"):
-        rank(X, TAGS, "linear", l3=1)
+        rank(X, TAGS, "linear", options={"l3": 1})
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

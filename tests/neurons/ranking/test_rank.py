@@ -130,7 +130,7 @@ def test_a_chosen_set_of_units_is_ranked_as_it_is_among_all(method: str) -> None
 def test_units_are_chosen_by_index_mask_or_name() -> None:
     acts = Activations.of({"h.0": X[:, :10], "h.1": X[:, 10:]})
     by_name = rank(acts, TAGS, units=["h.1#3", "h.0#4"])
-    assert by_name.top(9) == ["h.0#4", "h.1#3"]
+    assert by_name.top(2) == ["h.0#4", "h.1#3"]
     mask = np.isin(np.arange(N_UNITS), [4, 13])
     assert rank(X, TAGS, units=mask).order.tolist() == by_name.order.tolist() == [4, 13]
     for units, message in [
@@ -164,8 +164,17 @@ def test_a_function_is_a_method() -> None:
     assert rank(X, TAGS, lambda x, y: torch.arange(N_UNITS)).order[0] == N_UNITS - 1
     with pytest.raises(InputError, match=r"scores of shape \[2\] for 24 units"):
         rank(X, TAGS, lambda x, y: x[:2, 0])
-    with pytest.raises(InputError, match=r"functools.partial"):
-        rank(X, TAGS, spread, top=3)
+    with pytest.raises(InputError, match=r"spread is your own function and does not read l1=: use options="):
+        rank(X, TAGS, spread, l1=3)
+
+
+def test_options_of_a_function_are_passed_on() -> None:
+    def power(x: np.ndarray, y: np.ndarray, *, exponent: int = 1) -> np.ndarray:
+        return np.abs(x[y == "verb"].mean(axis=0) - x[y != "verb"].mean(axis=0)) ** exponent
+
+    assert np.allclose(rank(X, TAGS, power, options={"exponent": 2}).scores, rank(X, TAGS, power).scores ** 2)
+    by_mapping = rank(X, TAGS, "probeless", options={"standardize": False})
+    assert np.array_equal(by_mapping.scores, rank(X, TAGS, standardize=False).scores)
 
 
 def test_scikit_learns_functions_are_methods_too() -> None:
@@ -180,8 +189,11 @@ def test_scikit_learns_functions_are_methods_too() -> None:
     [
         ({"method": "probless"}, "no method 'probless'. Did you mean 'probeless'"),
         ({"method": "xyz"}, "Methods: average_precision, gaussian, gradient, iou"),
-        ({"method": "probeless", "top": 3}, "method='probeless' has no option 'top'. Options: standardize"),
-        ({"method": "random", "top": 3}, "Options: none"),
+        ({"method": "liner"}, "no method 'liner'. Did you mean 'linear'"),
+        ({"method": None}, "method=None: pass the name of a method"),
+        ({"method": "probeless", "l1": 3}, "method='probeless' has no option 'l1'. Options: standardize"),
+        ({"method": "probeless", "options": {"top": 3}}, "method='probeless' has no option 'top'"),
+        ({"method": "random", "l1": 3}, "Options: none"),
         ({"method": "selectivity", "compat": "neurox"}, "It applies to average_precision"),
         ({"method": "probeless", "compat": "other"}, "compat='other'"),
         ({"method": "probeless", "compat": "neurox", "standardize": True}, "compat='neurox' sets standardize"),

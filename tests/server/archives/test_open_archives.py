@@ -232,12 +232,12 @@ def test_a_long_list_comes_in_parts_and_is_whole_in_the_end(tmp_path: Path) -> N
         first = await catalog.items()
         assert [item.name for item in first] == [f"run-{number}" for number in range(6)]
         assert not catalog.is_whole
-        assert first[-1].problems == ("Not read yet.",)
+        assert first[-1].damage == ("Not read yet.",)
         until = monotonic() + 20
         while not catalog.is_whole and monotonic() < until:
             await asyncio.sleep(0.01)
         last = await catalog.items()
-        assert all(item.n_steps == 3 and item.state == "ended" and not item.problems for item in last)
+        assert all(item.n_steps == 3 and item.state == "ended" and not item.damage for item in last)
 
     run_apart(main)
 

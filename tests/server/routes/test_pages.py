@@ -149,9 +149,9 @@ def test_what_is_damaged_or_half_written_is_told_and_hides_nothing(tmp_path: Pat
         items = {item["name"]: item for item in client.get("/api/runs").json()}
         assert len(items) == 8
         assert (items["broken"]["kind"], items["broken"]["page"]) == ("result", None)
-        assert "not saved completely" in items["broken"]["problems"][0]
+        assert "not saved completely" in items["broken"]["damage"][0]
         assert (items["bare"]["kind"], items["bare"]["page"]) == ("activations", None)
-        assert "killed before it wrote one" in items["bare"]["problems"][0]
+        assert "killed before it wrote one" in items["bare"]["damage"][0]
         assert (items["headless"]["kind"], items["headless"]["page"]["n_units"]) == ("activations", 12)
         for name in ("broken", "bare"):
             answer = client.get(f"/api/page/{items[name]['id']}")

@@ -195,13 +195,13 @@ def test_arrays_and_tensors_at_hand_are_activations_without_a_copy() -> None:
 def test_what_cannot_be_activations_is_refused() -> None:
     with pytest.raises(InputError, match=r"must be numbers \[row, unit\]"):
         Activations.of(np.zeros(3))
-    with pytest.raises(InputError, match="'a' has 3, 'b' has 4"):
+    with pytest.raises(InputError, match="3 rows of 'a', 4 rows of 'b'"):
         Activations.of({"a": np.zeros((3, 1)), "b": np.zeros((4, 1))})
     with pytest.raises(InputError, match="2 words for 3 rows"):
         Activations.of(np.zeros((3, 1)), words=["a", "b"])
     with pytest.raises(InputError, match="3 words in 2 items for 4 rows"):
         Activations.of(np.zeros((4, 1)), words=[["a", "b"], ["c"]])
-    with pytest.raises(InputError, match="items= must be 2 integers"):
+    with pytest.raises(InputError, match="it is negative for row 1"):
         Activations.of(np.zeros((2, 1)), items=[0, -1])
 
 
@@ -315,28 +315,26 @@ def test_one_column_of_two_hundred_megabytes_takes_little_memory_and_no_torch(tm
     size = sum(path.stat().st_size for path in (tmp_path / "acts").rglob("*.safetensors"))
     assert size > 200 << 20
     code = f"""
-import sys, threading, time
+import sys, threading
 import cutaway
 def rss():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) << 10
 load = cutaway.load
-before, began = rss(), time.perf_counter()
-acts = load({str(tmp_path / "acts")!r})
-opened = time.perf_counter() - began
+before = rss()
 most, done = [before], threading.Event()
 def watch():
     while not done.wait(0.001):
         most[0] = max(most[0], rss())
 thread = threading.Thread(target=watch); thread.start()
+acts = load({str(tmp_path / "acts")!r})
 column = acts.columns([7])
 done.set(); thread.join()
 assert column.shape == ({rows}, 1) and (column == column[0]).all()
 assert "torch" not in sys.modules
-print(opened, most[0] - before)
+print(most[0] - before)
 """
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    opened, grown = map(float, printed.split())
-    assert opened < 1
+    grown = float(printed)
     assert grown < 80 << 20, f"{grown / 2**20:.0f} MiB"
 
 

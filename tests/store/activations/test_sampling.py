@@ -65,7 +65,7 @@ def test_units_are_found_by_name_and_by_number(acts: Activations) -> None:
         ("h.0#5", "'h.0' has no unit '5'. It has 5 units, from 0 to 4"),
         ("h.0#-1", "'h.0' has no unit '-1'"),
         ("h.0#" + "9" * 40, "'h.0' has no unit"),
-        ("h.2#0", "Nearest sites: 'h.1', 'h.0'"),
+        ("h.2#0", "Nearest: 'h.1', 'h.0'"),
         ("h.0", "Write the site, # and a number, as in 'h.0#0'"),
         ("8", "no unit '8'"),
     ],

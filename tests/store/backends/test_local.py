@@ -139,12 +139,11 @@ def test_what_is_no_plain_file_never_blocks(backend: Backend, kind: str, tmp_pat
         os.mkdir(path)
     else:
         os.mknod(path, 0o140600)
-    start = time.monotonic()
+    # A call that blocks here never returns: nobody writes into the pipe.
     with pytest.raises((DamagedError, OSError)):
         backend.read("0001.index", 0, 9)
     with pytest.raises((DamagedError, OSError)):
         backend.size("0001.index")
-    assert time.monotonic() - start < 5
 
 
 def test_names_that_cannot_be_asked_for_are_not_listed(backend: Backend) -> None:
@@ -394,14 +393,14 @@ def test_new_files_have_the_usual_rights(backend: Backend) -> None:
     assert [os.stat(f"{backend.url}/{name}").st_mode & 0o777 for name in "abc"] == [0o640] * 3
 
 
-def test_a_read_takes_little_longer_than_the_system_needs(backend: Backend) -> None:
+def test_a_file_is_opened_once_for_many_reads(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     backend.put("rank-0/x", bytes(1 << 20))
-    took = []
+    real, opened = os.open, []
+    monkeypatch.setattr(os, "open", lambda *args, **kwargs: opened.append(args[0]) or real(*args, **kwargs))
     for n in range(500):
-        start = time.perf_counter()
-        backend.read("rank-0/x", n * 1000, 16_384)
-        took.append(time.perf_counter() - start)
-    assert sorted(took)[100] < 100e-6  # 5 µs where nothing else runs; far below what opening each time would bring
+        assert len(backend.read("rank-0/x", n * 1000, 16_384)) == 16_384
+    assert opened.count("x") == 1
+    assert len(opened) <= 3, "the folders on the way, and the file"
 
 
 def test_a_process_that_ends_with_open_files_says_nothing(backend: Backend) -> None:

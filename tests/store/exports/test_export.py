@@ -235,7 +235,7 @@ def test_damaged_values_are_left_out_and_said(tmp_path: Path) -> None:
     file.write_bytes(data)
     for format in ("npy", "safetensors", "csv"):
         result = export(tmp_path / "base", tmp_path / format, format=format)  # type: ignore[arg-type]
-        assert any("40/value/encoder.0" in problem for problem in result.problems)
+        assert any("40/value/encoder.0" in problem for problem in result.damage)
     with (tmp_path / "safetensors" / "values.safetensors").open("rb") as raw:
         (length,) = struct.unpack("<Q", raw.read(8))
         names = json.loads(raw.read(length))

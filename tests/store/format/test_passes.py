@@ -183,10 +183,10 @@ def test_values_of_several_passes_are_stacked_or_taken_one_by_one(tmp_path: Path
     with pytest.raises(
         AmbiguousSiteError,
         match=r"'cell' ran 3 times at step 2, and each pass has its own value: pass 1; pass 2; pass 3. Select one "
-        r"with .passes\[0\] to .passes\[2\], or get all with .values\(\).",
+        r"with .passes\[0\] to .passes\[2\], or get all with .values\.",
     ):
         _ = moment.value
-    assert moment.values().tolist() == [np.full((2, 3), 20 + n).tolist() for n in range(3)]
+    assert moment.values.tolist() == [np.full((2, 3), 20 + n).tolist() for n in range(3)]
     assert [one.value[0, 0] for one in moment.passes] == [20, 21, 22]
     assert run.at(2)["cell:3"].value[0, 0] == run.at(2)["out:3"].value[0, 0] == 22
     assert (moment.n_passes, moment.pass_, moment.iteration) == (3, None, 0)
@@ -194,14 +194,14 @@ def test_values_of_several_passes_are_stacked_or_taken_one_by_one(tmp_path: Path
     assert moment.stats["std"].tolist() == run["cell"].stats("std")[2].tolist()
     assert repr(moment) == "<Moment cell at step 2, 3 passes: float32 [2, 3]>"
     single = run.at(0)["cell"]
-    assert (single.n_passes, single.pass_, single.value.shape, single.values().shape) == (1, 1, (2, 3), (1, 2, 3))
+    assert (single.n_passes, single.pass_, single.value.shape, single.values.shape) == (1, 1, (2, 3), (1, 2, 3))
     assert isinstance(single.stats["std"], float)
     with pytest.raises(SiteError, match=r"'cell' has no such pass at step 0. It has: pass 1"):
         single.where(pass_=2)
     gradient = moment.grad
     assert gradient is not None
     with pytest.raises(NotSavedError, match="recorded only statistics"):
-        gradient.values()
+        _ = gradient.values
 
 
 def test_values_that_cannot_be_stacked_say_so(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_values_that_cannot_be_stacked_say_so(tmp_path: Path) -> None:
         match=r"cannot stack the passes of 'cell' at step 0: pass 1 has shape \[2, 3\] and float32, pass 2 has "
         r"\[1, 3\] and float32. Use \[each.value for each in moment.passes\].",
     ):
-        moment.values()
+        _ = moment.values
     with pytest.raises(ShapesDifferError):
         _ = moment.shape
     assert [one.shape for one in moment.passes] == [(2, 3), (1, 3)]

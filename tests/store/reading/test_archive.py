@@ -30,10 +30,10 @@ def test_documents_and_blocks_are_read_by_name(path: str) -> None:
             "values", {"0": Raw.of(np.arange(6).reshape(2, 3)), "1": Raw("bfloat16", (1,), b"\x80\x3f")}, {"k": 1}
         )
     archive = Archive(path)
-    assert (archive.kind, archive.problems, archive.is_live) == ("trace", [], False)
+    assert (archive.kind, archive.damage, archive.is_live) == ("trace", [], False)
     assert archive.documents == {"a": "the later one counts", "empty": None}
     assert archive.document("a") == "the later one counts"
-    with pytest.raises(NotFoundError, match=r"no document 'b'\. It has: a, empty"):
+    with pytest.raises(NotFoundError, match=r"no document 'b'\. It has: 'a', 'empty'"):
         archive.document("b")
     block = archive.blocks["values"]
     assert (block.names, list(block), len(block), block.about) == (("0", "1"), ["0", "1"], 2, {"k": 1})
@@ -72,10 +72,10 @@ def test_without_its_head_a_session_says_what_it_is(path: str) -> None:
     backend.remove("cutaway.json")
     archive = Archive(path)
     assert (archive.kind, archive.id, archive.created, archive.document("a")) == ("trace", "", "", 1)
-    assert archive.problems == ["cutaway.json is missing."]
+    assert archive.damage == ["cutaway.json is missing."]
     backend.put("cutaway.json", b"{")
     assert Archive(path).kind == "trace"
-    assert "not JSON" in Archive(path).problems[0]
+    assert "not JSON" in Archive(path).damage[0]
     backend.put("rank-0/0001.index", b"")
     with pytest.raises(DamagedError, match="no session record has the kind"):
         _ = Archive(path).kind
@@ -90,17 +90,27 @@ def test_a_session_that_goes_away_stays_as_it_was_read(tmp_path: Path) -> None:
         archive.refresh()
         archive.refresh()
     assert [note.text for note in archive.sessions()[0].notes] == ["hello"]
-    assert archive.problems == ["rank-0/0001.index no longer exists."]
+    assert archive.damage == ["rank-0/0001.index no longer exists."]
     shutil.rmtree(tmp_path / "a")
     assert archive.refresh() is False
 
 
 def test_a_folder_that_is_none_says_what_is_there(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="it is empty or does not exist"):
+    with pytest.raises(NotFoundError, match=r": the folder is empty\."):
         Archive(tmp_path)
+    with pytest.raises(NotFoundError, match=r": it does not exist\. Neither does the folder"):
+        Archive(tmp_path / "missing" / "run")
     with Writer(tmp_path / "inner", kind="run"):
         pass
-    with pytest.raises(NotFoundError, match=r"no Cutaway archive at .*, but it contains archives: 'inner'"):
+    with pytest.raises(NotFoundError, match=r"it is a folder of archives: 'inner'\. Name one, as in '.*/inner'"):
+        Archive(tmp_path)
+    with pytest.raises(NotFoundError, match=r"it does not exist\. Nearest: '.*/inner'"):
+        Archive(tmp_path / "iner")
+    with pytest.raises(NotFoundError, match=r"it is a part of one\. Pass '.*/inner'"):
+        Archive(tmp_path / "inner" / "rank-0")
+    shutil.rmtree(tmp_path / "inner")
+    (tmp_path / "model.bin").touch()
+    with pytest.raises(NotFoundError, match=r"the folder has .*'model.bin'.*cutaway\.record, cutaway\.collect"):
         Archive(tmp_path)
 
 

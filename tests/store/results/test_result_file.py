@@ -145,7 +145,7 @@ def test_a_result_is_written_to_a_folder_and_read_back(tmp_path: Path) -> None:
     assert (about.type, about.topic, about.of) == ("Ranking", "neurons", {"method": "probeless"})
     assert about.title == "Ranking by probeless: 12 units, 6 labels, 1 dead"
     assert 1.6e9 < about.made < 1e10
-    assert verify(tmp_path / "verbs").sentences[-1] == "No problems found. Everything is intact."
+    assert verify(tmp_path / "verbs").sentences[-1] == "No damage found. Everything is intact."
 
 
 def test_a_page_is_a_result_with_a_topic_of_its_own(tmp_path: Path) -> None:

@@ -13,7 +13,15 @@ import pytest
 
 import cutaway
 from cutaway import Run
-from cutaway.core.errors import AmbiguousSiteError, CutawayError, DamagedError, NotFoundError, SiteError, VersionError
+from cutaway.core.errors import (
+    AmbiguousSiteError,
+    CutawayError,
+    DamagedError,
+    InputError,
+    NotFoundError,
+    SiteError,
+    VersionError,
+)
 from cutaway.store.format.manifest import Head
 from cutaway.store.format.records import Row
 from cutaway.store.runs.run_set import Runs
@@ -53,7 +61,7 @@ def test_every_run_below_a_folder_is_named_by_its_path(folder: Path) -> None:
     assert runs["lr-2"] is runs["lr-2"]
     assert runs["deep/er/one"]["encoder.0"].stats("mean").tolist() == [30, 31, 32, 33]
     assert repr(runs) == "<Runs: 4 (base, deep/er/one, lr-1, lr-2)>"
-    with pytest.raises(NotFoundError, match=r"no run 'lr-3' at .*Runs there: 'lr-"):
+    with pytest.raises(NotFoundError, match=r"no run 'lr-3' at .*Nearest: 'lr-"):
         runs["lr-3"]
 
 
@@ -61,7 +69,10 @@ def test_patterns_and_several_paths(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert list(loaded(folder / "lr-*")) == ["lr-1", "lr-2"]
     assert list(loaded(folder / "base", folder / "lr-1")) == ["base", "lr-1"]
     assert list(loaded(folder / "deep", folder / "deep/er/one")) == ["er/one", "one"]
-    assert list(loaded(folder / "nothing-*")) == []
+    with pytest.raises(NotFoundError, match=r"no run matches '.*nothing-\*'"):
+        cutaway.load(folder / "nothing-*")
+    with pytest.raises(NotFoundError, match=r"no Cutaway archive at .*/bsae: it does not exist\. Nearest: '.*/base'"):
+        cutaway.load(folder / "lr-1", folder / "bsae")
     monkeypatch.chdir(folder)
     assert list(loaded("lr-?")) == ["lr-1", "lr-2"]
     assert list(loaded(".")) == list(loaded(folder))
@@ -97,7 +108,7 @@ def test_curves_scalars_and_series_of_all(folder: Path) -> None:
         "base": 0, "deep/er/one": 30, "lr-1": 10, "lr-2": 20, "other": 40,
     }  # fmt: skip
     assert list(runs.scalars("only/40")) == ["other"]
-    assert runs.problems == {}
+    assert runs.damage == {}
     assert list(runs.curves("decoder", "std", kind="long")) == ["other"]
     assert runs.curves("encoder.0", "std", kind="long") == {}
     with pytest.raises(SiteError, match="none of the 5 runs has 'value' of 'zebra'"):
@@ -112,7 +123,7 @@ def test_curves_scalars_and_series_of_all(folder: Path) -> None:
     assert table.columns.tolist() == ["run", "step", "kind", "site", "iteration", "pass", "mean"]
     assert (len(table), sorted(set(table.run))) == (4 * 2 * 4, ["base", "deep/er/one", "lr-1", "lr-2"])
     assert table[(table.run == "lr-1") & (table.site == "encoder.1")]["mean"].tolist() == [10, 11, 12, 13]
-    with pytest.raises(SiteError, match=r"none of the 5 runs has 'value' of '\*\*' with the statistics 'zebra'"):
+    with pytest.raises(InputError, match=r"none of the 5 runs has the statistic 'zebra'\. They have: mean, std"):
         runs.table("zebra")
 
 
@@ -167,7 +178,7 @@ def test_one_damaged_run_spoils_none_of_the_others(
         assert list(runs.curves("encoder.0", "mean")) == others
     assert sorted(set(runs.table("mean").run)) == others
     assert set(others) <= set(runs.scalars("loss"))
-    assert list(runs.problems) == ["lr-1"]
+    assert list(runs.damage) == ["lr-1"]
     assert "skipped" in caplog.text
     with pytest.raises(DAMAGES[damage]):
         runs["lr-1"]["encoder.0"].stats("mean")
@@ -189,7 +200,7 @@ def test_a_run_without_its_head_is_found_all_the_same(folder: Path) -> None:
     (folder / "lr-1" / "cutaway.json").unlink()
     runs = loaded(folder)
     assert "lr-1" in runs.curves("encoder.0", "mean")
-    assert runs["lr-1"].problems == ("cutaway.json is missing.",)
+    assert runs["lr-1"].damage == ("cutaway.json is missing.",)
 
 
 def test_a_path_in_memory_holds_what_it_holds() -> None:

@@ -81,7 +81,7 @@ def test_the_usual_fields_have_names_of_their_own() -> None:
     assert (samples.label.tolist(), samples.image is not None and samples.image.shape) == ([1, 0], (2, 4, 4, 3))
     assert samples[1]["label"] == 0
     assert samples[-2]["text"] == "a"
-    with pytest.raises(IndexError, match="sample 2 of 2"):
+    with pytest.raises(IndexError, match="no sample 2: this step recorded 2 samples"):
         samples[2]
     empty = Samples()
     assert (len(empty), empty.ids, empty.text, empty.tokens, empty.label, empty.image) == (0, *[None] * 5)

@@ -140,7 +140,7 @@ def test_values_are_read_only_arrays_and_units_of_them(steps: Trace, tmp_path: P
     assert np.array_equal(found["linear_1#2"].value, steps["linear_1#2"].value.numpy())
     assert np.array_equal(found["linear_1#2"].grad, steps["linear_1#2"].grad.numpy())
     assert found["linear_1#2"].shape == (3,)
-    assert found.rolled.of(found["relu_1"].node).values().shape == (2, 3, 4)
+    assert found.rolled.of(found["relu_1"].node).values.shape == (2, 3, 4)
     assert [type(op.value) for op in found if op.shape is None] == [bool, bool, float]
 
 
@@ -271,7 +271,7 @@ def test_what_needs_the_model_says_so(steps: Trace, tmp_path: Path) -> None:
     with pytest.raises(CannotReplayError, match="was loaded from"):
         found.replay("relu_1", 0)
     with pytest.raises(NotSavedError, match="retained"):
-        found.retained()
+        _ = found.retained
     with pytest.raises(OpenTraceError):
         found.tensor("x", 1)
     assert found.returned is None

@@ -44,7 +44,7 @@ def files(path: Path) -> list[Path]:
 def test_a_whole_run_is_true_and_every_byte_and_tensor_was_counted(whole: Path) -> None:
     found = verify(whole)
     assert found, str(found)
-    assert found.problems == ()
+    assert found.damage == ()
     assert found.n_files == len(files(whole))
     assert found.n_bytes == sum(file.stat().st_size for file in files(whole))
     assert found.n_tensors == sum(len(values_of(step)) for step in STEPS)
@@ -96,9 +96,9 @@ def test_one_damaged_tensor_is_named_and_nothing_else_is_lost(base: Path) -> Non
     ((file, place),) = hits
     flip(file, place + 5)
     found = verify(base)
-    (problem,) = found.problems
-    assert problem.where == f"rank-0/{file.name}"
-    assert problem.cost == "values of 1 tensor (encoder.0) at step 40 cannot be read"
+    (entry,) = found.damage
+    assert entry.where == f"rank-0/{file.name}"
+    assert entry.cost == "values of 1 tensor (encoder.0) at step 40 cannot be read"
     assert found.cost == "Values of 1 tensor (encoder.0) at step 40 cannot be read; everything else is intact."
     run = cutaway.load(base)
     assert isinstance(run, Run)
@@ -120,7 +120,7 @@ def test_a_damaged_row_of_statistics_is_named_with_its_steps(base: Path) -> None
     assert place > 0
     flip(file, place + 4 * 3)
     found = verify(base)
-    assert [problem.cost for problem in found.problems] == [
+    assert [entry.cost for entry in found.damage] == [
         "the curves of encoder.1 at steps 0–35 (8 of them) and all statistics of step 15 cannot be read"
     ]
     run = cutaway.load(base)
@@ -143,8 +143,8 @@ def test_a_damaged_record_of_a_step_is_named(base: Path) -> None:
     assert place > 0
     flip(index, place + 40)
     found = verify(base)
-    assert any("step 45 cannot be read" in problem.cost for problem in found.problems), str(found)
-    assert len(found.problems) == 1
+    assert any("step 45 cannot be read" in entry.cost for entry in found.damage), str(found)
+    assert len(found.damage) == 1
     run = cutaway.load(base)
     assert isinstance(run, Run)
     assert 45 not in run.steps.tolist()
@@ -155,7 +155,7 @@ def test_a_missing_segment_says_which_steps_it_costs(base: Path) -> None:
     (base / "rank-0" / "0001-v0002.safetensors").unlink()
     (base / "rank-0" / "0001-s0003.safetensors").unlink()
     found = verify(base)
-    assert [problem.what for problem in found.problems] == ["the file is missing"] * 2
+    assert [entry.what for entry in found.damage] == ["the file is missing"] * 2
     run = cutaway.load(base)
     assert isinstance(run, Run)
     lost = []
@@ -165,8 +165,8 @@ def test_a_missing_segment_says_which_steps_it_costs(base: Path) -> None:
         except DamagedError:
             lost.append(step)
     assert lost
-    assert f"steps {lost[0]}–{lost[-1]} ({len(lost)} of them)" in found.problems[0].cost
-    assert found.problems[1].cost == "statistics of steps 80–95 (4 of them) cannot be read"
+    assert f"steps {lost[0]}–{lost[-1]} ({len(lost)} of them)" in found.damage[0].cost
+    assert found.damage[1].cost == "statistics of steps 80–95 (4 of them) cannot be read"
 
 
 def test_what_a_kill_leaves_is_no_damage_and_said(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_resumed_run_is_checked_session_by_session(base: Path) -> None:
     assert found, str(found)
     assert found.n_matrices == len(STEPS) + 3
     (base / "rank-0" / "0001.index").unlink()
-    assert "nothing of session 1 can be read" in " ".join(problem.cost for problem in verify(base).problems)
+    assert "nothing of session 1 can be read" in " ".join(entry.cost for entry in verify(base).damage)
 
 
 def test_files_of_others_are_said_but_are_no_damage(base: Path) -> None:
@@ -222,7 +222,7 @@ def test_files_of_others_are_said_but_are_no_damage(base: Path) -> None:
 def test_a_lease_that_cannot_be_read_costs_nothing_but_is_said(base: Path) -> None:
     (base / "rank-0" / "0001.lease").write_bytes(b"\0" * 10)
     found = verify(base)
-    assert [problem.where for problem in found.problems] == ["rank-0/0001.lease"]
+    assert [entry.where for entry in found.damage] == ["rank-0/0001.lease"]
     assert found.cost == "All recorded data is intact."
 
 

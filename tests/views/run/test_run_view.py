@@ -47,7 +47,7 @@ def test_steps_kinds_and_rows_are_those_of_the_run(run: Run) -> None:
     assert view.config == {"lr": 0.01}
     assert view.environment["cutaway"] == cutaway.__version__
     assert view.iterations == (0,)
-    assert view.lost == view.problems == view.sessions == ()
+    assert view.lost == view.damage == view.sessions == ()
 
 
 def test_every_step_knows_its_structure(run: Run) -> None:
@@ -108,7 +108,7 @@ def test_the_item_counts_what_is_there(run: Run) -> None:
     item = run_item(run)
     assert (item.name, item.kind, item.state) == ("run", "run", "ended")
     assert (item.n_steps, item.last_step, item.n_tensors) == (len(run), run.steps[-1], len(run.sites))
-    assert other_item("x", "runs/x", problem="it is damaged").problems == ("it is damaged",)
+    assert other_item("x", "runs/x", damage="it is damaged").damage == ("it is damaged",)
     assert other_item("t", "runs/t", kind="trace").state == "ended"
 
 

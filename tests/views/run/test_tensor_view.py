@@ -177,7 +177,7 @@ def test_where_only_statistics_were_kept_that_is_said(rows: RunRows) -> None:
     at = number(rows, "h.0.norm.weight")
     view = tensor_view(rows, at, step=2)
     assert view.picture is None
-    assert view.why_missing.startswith("only statistics were recorded at step 2 for 'h.0.norm.weight':")
+    assert view.why_missing.startswith("step 2 recorded only statistics of 'h.0.norm.weight'.")
     assert stat(view, "mean").value == rows.run.at(2)["h.0.norm.weight"].stats["mean"]
     with pytest.raises(NotSavedError):
         tensor_values(rows, at, step=2)

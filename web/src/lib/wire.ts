@@ -311,8 +311,8 @@ export interface RunItem {
   n_tensors: number;
   /** Kinds of steps, in order of first occurrence. */
   kinds: string[];
-  /** Damage, or why it could not be opened. */
-  problems: string[];
+  /** Damage on disk, or why it could not be opened. */
+  damage: string[];
   /** The ranks that wrote; other fields describe the first of them, or the requested one. */
   ranks: number[];
   /** Details of a collection or a saved result; None for runs and traces, and if it could not be opened. */
@@ -378,7 +378,8 @@ export interface RunView {
   sample_fields: string[];
   config: Record<string, unknown>;
   environment: Record<string, unknown>;
-  problems: string[];
+  /** Damage on disk that reading has found so far. */
+  damage: string[];
   /** Data that could not be written. */
   lost: LostView[];
 }

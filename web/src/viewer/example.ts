@@ -4,7 +4,7 @@ import type { RowView, RunItem, RunView } from "../lib/wire";
 
 export function exampleItem(id: string, also: Partial<RunItem> = {}): RunItem {
   return {
-    id, name: `demo/${id}`, path: `demo/${id}`, kind: "run", state: "ended", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [], ranks: [0], page: null,
+    id, name: `demo/${id}`, path: `demo/${id}`, kind: "run", state: "ended", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], damage: [], ranks: [0], page: null,
     ...also,
   };
 }
@@ -36,6 +36,6 @@ export function exampleRun(id: string, { nSteps = 40, nModules = 4 } = {}): RunV
     statistics: ["mean", "abs_mean", "std", "min", "max", "norm"], digest: "1", edition: "1", iterations: [1, 2, 3], losses: ["aux"], scalars: ["loss", "lr"], logged: steps.length ? [0, steps.at(-1)!] : [],
     n_notes: 1,
     notes: [{ step: 30, time: 1.7e9, level: "warning", text: "the loss jumped", about: {} }],
-    sample_fields: ["text"], config: {}, environment: {}, problems: [], lost: [],
+    sample_fields: ["text"], config: {}, environment: {}, damage: [], lost: [],
   };
 }

@@ -108,7 +108,7 @@ function Chips({ items, shown, active, errors, act }: Props) {
 
 function Chip(props: { item: RunItem; color: string; isShown: boolean; isActive: boolean; isOnly: boolean; error: string; act: Props["act"] }) {
   const { item, color, isShown, isActive, isOnly, error, act } = props;
-  const trouble = error || item.problems[0] || "";
+  const trouble = error || item.damage[0] || "";
   return (
     <span class={`chip${isActive ? " active" : ""}${isShown ? "" : " off"}`} style={{ "--own": color }}>
       <button type="button" class="chip-dot" aria-pressed={isShown} disabled={isShown && isOnly}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from sys import _getframe
 from threading import get_ident
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -17,21 +17,25 @@ from torch import Tensor, nn
 from cutaway.capture import sessions
 from cutaway.capture.eager import force_eager
 from cutaway.capture.interventions import new_values, parameter_edits
-from cutaway.capture.interventions.new_values import Change, value_from
+from cutaway.capture.interventions.new_values import Change, name_site_in_errors, value_from
 from cutaway.capture.interventions.op_edit import Editor, OpEdits
 from cutaway.capture.interventions.rebuild import with_tensors
-from cutaway.capture.interventions.regions import Part, Region
+from cutaway.capture.interventions.regions import Region
 from cutaway.capture.interventions.targets import ModelIndex, Target, edit_targets
+from cutaway.capture.misuse import EntryReminder, check_model, refuse_attribute
+from cutaway.capture.model.forward import replace_forward
 from cutaway.capture.model.rng_state import current_autocast, generators_used
 from cutaway.capture.module_hooks import tensors_in
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.capture.torch_functions import EditFunction
 from cutaway.capture.units.live_units import LiveUnits
 from cutaway.capture.units.module_units import named_parameter_layout
-from cutaway.core.errors import EditError, InputError, InputTypeError, SiteError
+from cutaway.core.errors import EditError, InputError, SiteError
 from cutaway.core.events import Context
+from cutaway.core.formatting import listed, nearest
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.selection import What
 
 _MISSING: Any = object()
 
@@ -46,11 +50,18 @@ class edit:
     tensor([[0., 0., 0.]])
 
     Args:
+        model: the model that runs inside the block.
         at: a site (module, `@in`, op, parameter, optionally with pass and unit), a pattern, an op or selection of a
-            trace, or several of these; or a mapping from these to new values, without `to`.
+            trace, the top of a ranking, or several of these; or a mapping from these to new values, without `to`.
         to: a number, a tensor, a function of the value, another site to copy from, an op or trace to take the value
             from, or one of `edit.scale`, `edit.clamp`, `edit.noise`, `edit.swap`.
-        part: `units=`, `heads=` (and `n_heads=`), `positions=`, `samples=`, or any `index=`.
+        units: only these units, by flat index `#k`; the graph of the model decides which dimensions count units.
+        unit_dim: the dimensions that count units, in the order of the flat index, if the graph does not tell.
+        heads: only these attention heads: consecutive, equal parts of the units.
+        n_heads: the number of heads, if the model does not have it as an attribute.
+        positions: only these token positions (queries of attention scores); of the whole text during generation.
+        samples: only these indices along the sample dimension.
+        index: only `value[index]`, for example `np.s_[:, 3]`. Excludes the other keywords.
     """
 
     scale = staticmethod(new_values.scale)
@@ -58,17 +69,36 @@ class edit:
     noise = staticmethod(new_values.noise)
     swap = staticmethod(new_values.swap)
 
-    def __init__(self, model: nn.Module, at: object, to: object = _MISSING, **part: Unpack[Part]) -> None:
-        if not isinstance(model, nn.Module):
-            raise InputTypeError(f"edit needs a torch.nn.Module, got a {type(model).__name__}.")
-        if (to is _MISSING) == (not isinstance(at, dict)):
-            raise InputError("pass at= and to=, or one mapping from sites to new values.")
+    def __init__(
+        self,
+        model: nn.Module,
+        at: What | Mapping[Any, Any],
+        to: object = None,
+        *,
+        units: int | Sequence[int] | None = None,
+        unit_dim: int | Sequence[int] | None = None,
+        heads: int | Sequence[int] | None = None,
+        n_heads: int | None = None,
+        positions: int | slice | Sequence[int] | None = None,
+        samples: int | slice | Sequence[int] | None = None,
+        index: Any = None,
+    ) -> None:
+        check_model(model, "edit")
+        region = Region.of(
+            units=units,
+            unit_dim=unit_dim,
+            heads=heads,
+            n_heads=n_heads,
+            positions=positions,
+            samples=samples,
+            index=index,
+        )
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._index = ModelIndex.of(self._model)
         self._targets = [
             target
-            for where, change in new_values.parse_changes(at, to)
-            for target in edit_targets(where, change, part, self._index)
+            for where, change in new_values.parse_changes(at, to, "cutaway.edit(model, {at}, 0)")
+            for target in edit_targets(where, change, region, self._index)
         ]
         live = [target for target in self._targets if self._needs_layout(target)]
         self._units = LiveUnits(
@@ -81,11 +111,18 @@ class edit:
         self._thread = 0
         self._source_values: dict[Site, Any] = {}
         self._stack = ExitStack()
+        self._op_edits: OpEdits | None = None
+        self._reminder = EntryReminder("edit", "changed nothing")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse_attribute("edit", name, "run the model inside `with cutaway.edit(model, …):`, or use trace.replay.")
 
     def __enter__(self) -> None:
+        self._reminder.is_entered = True
         if self._thread:
             raise InputError("this edit was already used: create a new one for each block.")
         self._thread = get_ident()
+        # If one target cannot be installed, those before it are removed again.
         with ExitStack() as stack:
             stack.enter_context(self._units)
             ops: list[Target] = []
@@ -100,9 +137,12 @@ class edit:
                     self._at_tensor(target, self._index.tensors[address], stack)
             ops += self._capture_source_values(stack)
             if ops:
-                OpEdits(self, ops, self._index).install(stack)
+                self._op_edits = OpEdits(self, ops, self._index)
+                self._op_edits.install(stack)
+            # Setting the stance imports the compiler, which takes seconds; without it nothing is compiled.
             if "torch._dynamo" in sys.modules:
                 stack.enter_context(force_eager())
+            # A trace made inside notes that it was edited: `validate` then does not compare it with an unedited run.
             sessions.edits[id(self)] = self._thread
             stack.callback(sessions.edits.pop, id(self), None)
             self._stack = stack.pop_all()
@@ -126,7 +166,12 @@ class edit:
                 f"':' counts the runs of the module; write /{site.op}.{site.pass_} for op {site.pass_} within one run"
             )
         if site.op is not None:
-            return "no such op ran there; cutaway.sites(model, example) lists those that do"
+            ran = self._op_edits.kinds_at(site) if self._op_edits is not None else []
+            if not ran:
+                return "no op ran there; cutaway.sites(model, example) lists those that do"
+            # Close names first: a large module runs more kinds of ops than the message lists.
+            kinds = dict.fromkeys([*nearest(site.op, ran), *ran])
+            return f"the ops that ran there are {listed(map(repr, kinds), 8)}"
         if site.pass_ is not None:
             return f"it did not run {site.pass_} times" if site.pass_ > 1 else "it did not run"
         return "it did not run, or has no such tensor"
@@ -148,6 +193,7 @@ class edit:
             nonlocal passes
             if get_ident() != self._thread or sessions.in_hidden_run():
                 return tree
+            # Runs by which Cutaway itself learns about the model do not count as passes.
             passes += 1
             if target.site.pass_ not in (None, passes):
                 return tree
@@ -183,8 +229,8 @@ class edit:
 
     def _swap(self, target: Target, module: nn.Module, stack: ExitStack) -> None:
         """Runs another function instead of a module's forward."""
+        # The forward is replaced, not the result: hooks would still run the original.
         original, function = module.forward, target.change.swaps if target.change else None
-        had = module.__dict__.get("forward", _MISSING)
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != self._thread or sessions.in_hidden_run():
@@ -192,8 +238,7 @@ class edit:
             target.n_applied += 1
             return function(*args, **kwargs)  # type: ignore[misc]
 
-        module.__dict__["forward"] = forward
-        stack.callback(_restore_forward, module, had)
+        stack.enter_context(replace_forward(module, forward))
 
     # parameters and buffers
 
@@ -204,9 +249,11 @@ class edit:
         present, make = tensor.detach(), target.change
         layout = self._parameter_layout(target, present)
         others = (layout,) if make.takes_layout else self._others(make, target.site)
-        mask = target.region.mask(present, None, layout)
+        with name_site_in_errors("edit", target.site):
+            mask = target.region.mask(present, None, layout)
+            undo = parameter_edits.change(tensor, lambda value: make(value, *others), mask)
         target.n_applied += 1
-        stack.callback(parameter_edits.change(tensor, lambda value: make(value, *others), mask))
+        stack.callback(undo)
 
     def _parameter_layout(self, target: Target, tensor: Tensor) -> UnitLayout | None:
         region, layout = target.region, target.layout
@@ -258,7 +305,8 @@ class edit:
 
         generators = generators_used("edit", (), None) if change.is_random else ()
         started = perf_counter_ns()
-        with torch._C.DisableTorchFunction():
+        # Traces record the edit as one op, not the functions that compute the new value.
+        with torch._C.DisableTorchFunction(), name_site_in_errors("edit", target.site):
             try:
                 new = apply(value, *others)
             except NotImplementedError as error:
@@ -307,10 +355,3 @@ class edit:
         location = (frame.f_code, frame.f_lasti, started, perf_counter_ns(), version_of(new), context)
         for watcher in watchers:
             watcher.append((EditFunction(apply), args, None, new, watcher.call, watcher.group, *location))
-
-
-def _restore_forward(module: nn.Module, forward: Any) -> None:
-    if forward is _MISSING:
-        module.__dict__.pop("forward", None)
-    else:
-        module.__dict__["forward"] = forward

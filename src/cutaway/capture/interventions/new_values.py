@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.interventions.token_positions import current_token_window
-from cutaway.core.errors import EditError, InputTypeError
+from cutaway.core.errors import EditError, InputError, InputTypeError, UnitError
+from cutaway.core.formatting import short
 from cutaway.core.sites import Site
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
@@ -62,7 +64,9 @@ def change_to(to: object) -> Change:
         return Change(lambda value, other: _align_tokens(_as_tensor(other), value), source=to)
     if callable(to):
         return Change(lambda value: _call_on_copy(to, value))
-    raise InputTypeError(f"to={to!r}: use a number, a tensor, a function of the value, another site, an op or a trace.")
+    raise InputTypeError(
+        f"to={short(repr(to))}: use a number, a tensor, a function of the value, another site, an op or a trace."
+    )
 
 
 def _as_tensor(value: Any) -> Tensor:
@@ -122,11 +126,17 @@ def _without_pass(site: Site) -> Site:
 
 def fit_to(given: Any, value: Tensor) -> Tensor:
     """Converts the new value to the dtype, device and shape of the old one."""
-    new: Tensor = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
+    if not isinstance(given, Tensor):
+        array = np.asarray(given)
+        if array.dtype.kind not in "biufc":
+            raise EditError(f"the new value is a {type(given).__name__}: a function for to= must return a tensor.")
+        given = torch.as_tensor(array)
+    new: Tensor = given
     if new.dtype != value.dtype or new.device != value.device:
         new = new.to(device=value.device, dtype=value.dtype)
     if new.shape != value.shape:
         try:
+            # Expanded tensors share memory between elements, and an in-place op of the program would raise.
             new = new.expand(value.shape).clone()
         except RuntimeError:
             raise EditError(
@@ -146,13 +156,34 @@ def _align_tokens(given: Tensor, value: Tensor) -> Tensor:
 
 def _call_on_copy(function: Callable[[Tensor], Any], value: Tensor) -> Any:
     """Calls a function on a copy, because it may modify its argument in place and return None."""
+    # The original must stay intact: traces hold it by reference as the parent of the edit.
     copy = value.clone()
     result = function(copy)
     return copy if result is None else result
 
 
-def parse_changes(at: object, to: object) -> list[tuple[Any, Change]]:
-    """Parses `at=` and `to=`, or a mapping, to (target, change) pairs."""
+@contextmanager
+def name_site_in_errors(verb: str, site: object) -> Iterator[None]:
+    """Context manager: puts the site before the message of an error about a value that does not fit there."""
+    try:
+        yield
+    except (EditError, UnitError) as error:
+        raise type(error)(f"{verb} at {str(site)!r}: {error}") from error.__cause__
+
+
+def parse_changes(at: object, to: object, example: str) -> list[tuple[Any, Change]]:
+    """Parses `at=` and `to=`, or a mapping, to (target, change) pairs.
+
+    Args:
+        example: the call to write if `to=` is missing; `{at}` stands for the site.
+    """
     if isinstance(at, Mapping):
+        if to is not None:
+            raise InputError(f"at= is a mapping from sites to new values: leave out to={short(repr(to))}.")
         return [(place, change_to(each)) for place, each in at.items()]
+    if to is None:
+        raise InputError(
+            f"to= is missing for at={short(repr(at))}: write {example.format(at=short(repr(at)))}, or pass a mapping "
+            "from sites to new values."
+        )
     return [(at, change_to(to))]

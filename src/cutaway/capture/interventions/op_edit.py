@@ -90,6 +90,7 @@ class OpEdits:
         if self._is_global:
             self._handles = self._global_hooks()
         for module in self._modules if not self._is_global else ():
+            # Before the module's own pre-hooks, whose ops belong to the module.
             self._handles.append(module.register_forward_pre_hook(self._enter_outermost, prepend=True))
             self._handles.append(module.register_forward_hook(self._leave_outermost, always_call=True))
         sessions.sessions[id(self)] = self
@@ -174,6 +175,11 @@ class OpEdits:
         for observer in reversed(observers):
             _push(observer)
 
+    def kinds_at(self, site: Site) -> list[str]:
+        """The kinds of ops that ran in the modules of a site, for error messages."""
+        counted = self._editor.namer.n_passes() if self._editor is not None else {}
+        return list(dict.fromkeys(kind for address, kind, _ in counted if site.covers_address(address)))
+
     def join(self, call: int) -> None:
         """Does nothing: threads started inside the block are not edited."""
 
@@ -185,6 +191,7 @@ class Editor(Watcher):
     """Counts the ops of a module as a trace does, and passes the results of matching ops to the handler."""
 
     def __init__(self, edits: OpEdits) -> None:
+        # Its own sink, without memory checks: it saves no values.
         super().__init__(self, Ledger(GroupEvent("", 0, 0, None, 0)), 0, lambda now: sys.maxsize)  # type: ignore[arg-type]
         self.edits = edits
         self.event: tuple[Any, ...] | None = None
@@ -196,6 +203,7 @@ class Editor(Watcher):
     # as a sink
 
     def take(self, event: tuple[Any, ...]) -> None:
+        # Events of ops have 12 fields; those of modules and writes have fewer.
         self.event = event if len(event) == 12 else None
 
     append = take  # type: ignore[assignment]
@@ -268,6 +276,7 @@ class Editor(Watcher):
         if isinstance(result, Tensor):
             return new.get(id(result), result)
         parts = [new.get(id(part), part) if isinstance(part, Tensor) else part for part in result]
+        # A named tuple takes its fields as arguments; torch's structseqs take one sequence.
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
 
     def _call_swapped(
@@ -283,6 +292,7 @@ class Editor(Watcher):
         site = Site(address, kind, ordinal, None, "", pass_)
         for target in swaps:
             if target.site.matches(site):
+                # The swapped call counts as well, so that later ops keep their ordinals.
                 self.namer.count(object(), call, address, kind)
                 target.n_applied += 1
                 result = call_replacement(target.change.swaps, function.name, args, kwargs)  # type: ignore[union-attr]
@@ -321,6 +331,7 @@ def call_replacement(function: Callable[..., Any], name: str, args: tuple[Any, .
 
 
 def _overwrite(tensor: Tensor, new: Tensor) -> None:
+    # Autograd forbids in-place writes to a leaf that requires gradients.
     with torch.no_grad() if tensor.is_leaf else nullcontext():
         tensor.copy_(new)
 

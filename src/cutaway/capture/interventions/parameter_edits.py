@@ -38,34 +38,38 @@ def change(tensor: Tensor, make: Make, mask: Tensor) -> Callable[[], None]:
     """
     key = object()
     with _lock, torch.no_grad(), torch._C.DisableTorchFunction():
-        held = _edited.get(id(tensor))
-        if held is None:
-            held = _EditedParameter(tensor, tensor.detach().clone(), version_of(tensor))
+        edited = _edited.get(id(tensor))
+        if edited is None:
+            edited = _EditedParameter(tensor, tensor.detach().clone(), version_of(tensor))
         present = tensor.detach().clone()
+        # Before anything is registered: `make` is code of the user and may raise.
         new = torch.where(mask, make(present), present)
-        _edited[id(tensor)] = held
+        _edited[id(tensor)] = edited
         tensor.copy_(new)
-        held.edits[id(key)] = (make, mask)
-        held.touched = mask if held.touched is None else held.touched | mask
+        edited.edits[id(key)] = (make, mask)
+        edited.touched = mask if edited.touched is None else edited.touched | mask
 
-    def take_back() -> None:
+    def undo() -> None:
         with _lock, torch.no_grad(), torch._C.DisableTorchFunction():
-            held.edits.pop(id(key), None)
-            _restore(held)
+            edited.edits.pop(id(key), None)
+            _restore(edited)
 
-    return take_back
+    return undo
 
 
-def _restore(held: _EditedParameter) -> None:
+def _restore(edited: _EditedParameter) -> None:
     """Restores edited elements and keeps what training made of the rest, then reapplies the remaining edits."""
-    tensor = held.tensor
-    value = torch.where(held.touched, held.original, tensor) if held.touched is not None else tensor.detach().clone()
-    if held.edits:
-        for make, mask in held.edits.values():
+    tensor = edited.tensor
+    value = (
+        torch.where(edited.touched, edited.original, tensor) if edited.touched is not None else tensor.detach().clone()
+    )
+    if edited.edits:
+        for make, mask in edited.edits.values():
             value = torch.where(mask, make(value.clone()), value)
         tensor.copy_(value)
         return
     tensor.copy_(value)
     del _edited[id(tensor)]
-    if held.version is not None and bit_equal(tensor.detach(), held.original):
-        torch._C._autograd._unsafe_set_version_counter((tensor,), (held.version,))
+    # Only if the contents are the same again: otherwise older traces must notice the change.
+    if edited.version is not None and bit_equal(tensor.detach(), edited.original):
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (edited.version,))

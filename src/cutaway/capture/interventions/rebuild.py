@@ -28,9 +28,9 @@ def _rebuild(tree: Any, path: str, new: Mapping[str, Tensor]) -> Any:
     parts = {}
     for name, child in branches(tree):
         below = f"{path}.{escape(name)}" if path else escape(name)
-        made = _rebuild(child, below, new)
-        if made is not child:
-            parts[name] = made
+        rebuilt = _rebuild(child, below, new)
+        if rebuilt is not child:
+            parts[name] = rebuilt
     return _with_parts(tree, parts) if parts else tree
 
 
@@ -40,12 +40,12 @@ def _with_parts(tree: Any, parts: dict[str, Any]) -> Any:
         return type(tree)(*(parts.get(name, child) for name, child in branches(tree)))
     if isinstance(tree, (tuple, list)):
         return type(tree)([parts.get(name, child) for name, child in branches(tree)])
-    made = copy.copy(tree)
+    rebuilt = copy.copy(tree)
     if isinstance(tree, MutableMapping):
         for key in list(tree):  # a `ModelOutput` keeps its attributes in sync itself
             if str(key) in parts:
-                made[key] = parts[str(key)]
-        return made
+                rebuilt[key] = parts[str(key)]
+        return rebuilt
     for name, part in parts.items():
-        object.__setattr__(made, name, part)
-    return made
+        object.__setattr__(rebuilt, name, part)
+    return rebuilt

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,28 +21,9 @@ Index = Any
 _HEADS = ("num_heads", "n_head", "n_heads", "num_attention_heads", "nhead", "num_key_value_heads")
 
 
-class Part(TypedDict, total=False):
-    """Keyword arguments that select a part of a value; without any, all of it."""
-
-    units: int | Sequence[int]
-    """Flat indices `#k`; the graph of the model decides which dimensions count units."""
-    unit_dim: int | Sequence[int]
-    """The dimension that counts units, or several in the order of the flat index, if the graph does not tell."""
-    heads: int | Sequence[int]
-    """Attention heads: consecutive, equal parts of the units."""
-    n_heads: int
-    """Number of heads, if the model does not have it as an attribute."""
-    positions: int | slice | Sequence[int]
-    """Token positions; during generation, those of the whole text. For attention scores, the queries."""
-    samples: int | slice | Sequence[int]
-    """Indices along the sample dimension."""
-    index: Index
-    """Any index, as in `tensor[index]`, for example `np.s_[:, 3]`. Excludes the other keywords."""
-
-
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A parsed `Part`: the selected part of every value at one site."""
+    """The part of every value at one site that an edit changes: the parsed keywords of `edit` and `Trace.replay`."""
 
     units: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
@@ -54,30 +35,41 @@ class Region:
     """The unit dimensions that the caller states."""
 
     @staticmethod
-    def of(part: Part, units: Sequence[int] | None = None) -> Region:
-        """Parses the keywords; `units` are those that the site names."""
-        unknown = set(part) - set(Part.__annotations__)
-        if unknown:
-            known = ", ".join(f"{name}=" for name in Part.__annotations__)
-            raise InputError(
-                f"got an unexpected keyword {sorted(unknown)[0]!r}; a part of a value is selected with {known}."
-            )
-        chosen = _as_tuple(part.get("units"))
-        if "index" in part and (len(part) > 1 or units):
+    def of(
+        *,
+        units: int | Sequence[int] | None = None,
+        unit_dim: int | Sequence[int] | None = None,
+        heads: int | Sequence[int] | None = None,
+        n_heads: int | None = None,
+        positions: int | slice | Sequence[int] | None = None,
+        samples: int | slice | Sequence[int] | None = None,
+        index: Index = None,
+    ) -> Region:
+        """Parses the keywords; `edit` documents them."""
+        others = (units, unit_dim, heads, n_heads, positions, samples)
+        if index is not None and any(each is not None for each in others):
             raise InputError(
                 "index= cannot be combined with units=, unit_dim=, heads=, n_heads=, positions= or samples=."
             )
-        if chosen is not None and units:
-            raise InputError(f"the site already names unit {units[0]}: leave out units=.")
         return Region(
-            units=tuple(units) if units else chosen,
-            heads=_as_tuple(part.get("heads")),
-            n_heads=part.get("n_heads"),
-            positions=_index(part.get("positions")),
-            samples=_index(part.get("samples")),
-            index=part.get("index"),
-            unit_dim=_as_tuple(part.get("unit_dim")),
+            units=_as_tuple("units", units),
+            heads=_as_tuple("heads", heads),
+            n_heads=n_heads,
+            positions=_index("positions", positions),
+            samples=_index("samples", samples),
+            index=index,
+            unit_dim=_as_tuple("unit_dim", unit_dim),
         )
+
+    def with_units(self, units: Sequence[int] | None) -> Region:
+        """The region restricted to the units that the site names, `#k`; None for no restriction."""
+        if not units:
+            return self
+        if self.index is not None:
+            raise InputError(f"index= cannot be combined with a site that names unit {units[0]}.")
+        if self.units is not None:
+            raise InputError(f"the site already names unit {units[0]}: leave out units=.")
+        return replace(self, units=tuple(units))
 
     @property
     def is_whole(self) -> bool:
@@ -190,6 +182,7 @@ class _Axes:
 
     def mask(self) -> Tensor:
         """The mask, broadcastable to the value: dimensions that it does not restrict have size 1."""
+        # The factors of a dimension are merged again: if one of them is restricted, all need their full size.
         wide, shape, axis = list(self._mask.shape), [], 0
         for dim in self.layout.split:
             axes = range(axis, axis + len(dim))
@@ -210,25 +203,27 @@ def heads_of(module: nn.Module | None) -> int | None:
     return None
 
 
-def _as_tuple(value: int | Sequence[int] | None) -> tuple[int, ...] | None:
+def _as_tuple(keyword: str, value: int | Sequence[int] | None) -> tuple[int, ...] | None:
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
         return (value,)
-    return tuple(_as_indices(value))
+    return tuple(_as_indices(keyword, value))
 
 
-def _index(value: Any) -> Index:
+def _index(keyword: str, value: Any) -> Index:
     if value is None or isinstance(value, slice):
         return value
-    return [value] if isinstance(value, int) and not isinstance(value, bool) else _as_indices(value)
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else _as_indices(keyword, value)
 
 
-def _as_indices(value: Any) -> list[int]:
+def _as_indices(keyword: str, value: Any) -> list[int]:
     """Indices from a sequence or from a boolean mask."""
     array = np.asarray(value)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
-        raise InputError(f"{value!r} is not an index: use an integer, a sequence of integers, or a 1-d boolean mask.")
+        raise InputError(
+            f"{keyword}={value!r} is not an index: use an integer, a sequence of integers, or a 1-d boolean mask."
+        )
     return [int(each) for each in (np.flatnonzero(array) if array.dtype.kind == "b" else array)]
 
 

@@ -9,13 +9,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from cutaway.capture.interventions.new_values import Change
-from cutaway.capture.interventions.regions import Part, Region
+from cutaway.capture.interventions.regions import Region
 from cutaway.capture.model.tree import module_addresses, tensor_addresses
 from cutaway.core.errors import InputError, InputTypeError, SiteError
-from cutaway.core.formatting import nearest_hint
-from cutaway.core.sites import Site
+from cutaway.core.formatting import listed, nearest_hint, plural
+from cutaway.core.sites import ROOT, Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import layouts_of
+from cutaway.graph.labels import split_label
 from cutaway.graph.op import Op
 from cutaway.graph.selection import Selection
 
@@ -73,11 +74,31 @@ class ModelIndex:
             raise InputError(f"{given!r}: a tensor named in a trace cannot be edited; edit the op that computes it.")
         if self.modules_at(site) or self.tensors_at(site):
             return
-        hint = nearest_hint(str(site.address), [*self.modules, *self.tensors])
         raise SiteError(
-            f"{keyword}={given!r} matches no module, parameter or buffer of this model.{hint}"
-            + ("" if site.is_pattern else f" Labels exist only in a trace: pass the op itself, trace[{given!r}].")
+            f"{keyword}={given!r} matches no module, parameter or buffer of this model."
+            f"{self._label_advice(site, given)}{self._near(site)}"
         )
+
+    def _label_advice(self, site: Site, given: str) -> str:
+        """Explains a label or a position of a trace that was given instead of a site; "" if it is neither."""
+        if site.is_pattern:
+            return ""
+        if given.isdecimal():
+            return f" {given!r} looks like the position of an op, which exists only in a trace: pass trace[{given}]."
+        kind, _ = split_label(given)
+        if not kind:
+            return ""
+        advice = f" {given!r} looks like a label, which exists only in a trace: pass the op itself, trace[{given!r}]"
+        # A label counts ops in order of execution, modules stand in order of definition: so all are offered, not one.
+        same = [name for name, module in self.modules.items() if type(module).__name__.lower() == kind.lower()]
+        return f"{advice}, or the site of a {kind} module: {listed(map(repr, same))}." if same else f"{advice}."
+
+    def _near(self, site: Site) -> str:
+        hint = nearest_hint(site.address, [*self.modules, *self.tensors])
+        if hint:
+            return f"{hint} It has {plural(len(self.modules), 'module')}."
+        names = [repr(name) for name in self.modules if name != ROOT]
+        return f" Its {plural(len(names), 'module')}: {listed(names, 6)}." if names else " It has no submodules."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +113,11 @@ class RequestedSite:
     """The unit layout, if a trace or activations provide it."""
 
 
-def edit_targets(at: object, change: Change, part: Part, named: ModelIndex) -> list[Target]:
+def edit_targets(at: object, change: Change, region: Region, named: ModelIndex) -> list[Target]:
     """The targets of one `at=`; several units of one tensor are one target."""
-    return [Target(each.site, change, Region.of(part, each.units), each.layout) for each in requested_sites(at, named)]
+    return [
+        Target(each.site, change, region.with_units(each.units), each.layout) for each in requested_sites(at, named)
+    ]
 
 
 def requested_sites(at: object, named: ModelIndex) -> list[RequestedSite]:
@@ -106,6 +129,7 @@ def requested_sites(at: object, named: ModelIndex) -> list[RequestedSite]:
         bare = site.without_unit()
         if layout is not None:
             layouts[bare] = layout
+        # The whole value includes each of its units.
         if site.unit is None or units.get(bare, ()) is None:
             units[bare] = None
         else:
@@ -176,7 +200,10 @@ def _sites(at: object) -> Iterable[tuple[Site, str, UnitLayout | None]]:
             for site, given, layout in _sites(each):
                 yield site, given, layout or layouts.get(str(site.without_unit()))
     else:
-        raise InputTypeError(f"at={at!r}: pass a site, an op, a selection, the top of a ranking, or several of these.")
+        advice = f" A position exists only in a trace: pass trace[{at}]." if isinstance(at, int) else ""
+        raise InputTypeError(
+            f"at={at!r}: pass a site, an op, a selection, the top of a ranking, or several of these.{advice}"
+        )
 
 
 def _fields(site: Site) -> dict[str, Any]:

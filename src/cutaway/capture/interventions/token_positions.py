@@ -67,6 +67,7 @@ class TokenWindow:
 
     def _bounds(self, chosen: slice) -> range:
         start = 0 if chosen.start is None else self._absolute(int(chosen.start))
+        # Beyond the end of any text.
         stop = 2**31 if chosen.stop is None else self._absolute(int(chosen.stop))
         step = 1 if chosen.step is None else int(chosen.step)
         if step < 1:
@@ -74,7 +75,7 @@ class TokenWindow:
         return range(start, stop, step)
 
 
-_current: ContextVar[TokenWindow | None] = ContextVar("standing", default=None)
+_current: ContextVar[TokenWindow | None] = ContextVar("token_window", default=None)
 
 
 def current_token_window() -> TokenWindow | None:

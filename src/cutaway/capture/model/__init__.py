@@ -2,6 +2,7 @@
 
 attributes  Lightweight snapshot of module attributes before a traced run, with weak references only
 eval_mode   Context managers for additional runs: they restore the model and all random generators afterwards
+forward     Replaces the `forward` of one module instance for the length of a block
 inventory   Modules, parameters and buffers of the model with all their addresses
 rng_state   Saves and restores random generators, autocast and grad mode
 state       Full snapshot of a model's state, to undo the effects of a run

@@ -54,6 +54,7 @@ class Inventory:
         addresses = module_addresses(root)
         modules: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
         for module in modules_of(root):
+            # The wrapper of `torch.compile`; by name, because importing dynamo takes seconds.
             if type(module).__name__ == "OptimizedModule":
                 self.has_compiled_parts = True
                 continue
@@ -77,6 +78,7 @@ class Inventory:
         for module, addresses in modules:
             self._rows[id(module)] = len(self.modules)
             owned = self._owned.setdefault(id(module), [])
+            # A forward may replace a buffer: the trace has seen the earlier tensor.
             buffers: Any = self._earlier.get(id(module)) or module._buffers.items()
             for is_buffer, tensors in ((False, module._parameters.items()), (True, buffers)):
                 for name, tensor in tensors:

@@ -130,6 +130,7 @@ class ModelState:
         for container, contents in self._dicts:
             if not _is_same(container, contents):
                 _refill(container, contents)
+        # One test for all: most runs leave them empty.
         if any(map(len, self._empty)):
             for container in self._empty:
                 container.clear()
@@ -229,6 +230,7 @@ class ModelState:
             )
 
     def _snapshot(self, value: Any) -> None:
+        # Before tensors in general: parameters are not copied.
         if isinstance(value, nn.Parameter):
             self._parameters.append(value)
         elif isinstance(value, Tensor):
@@ -237,6 +239,7 @@ class ModelState:
             self._enqueue(value)
         elif isinstance(value, dict):
             base = OrderedDict if isinstance(value, OrderedDict) else dict
+            # The methods of the base class: subclasses may override them, as `ModelOutput` does with item assignment.
             contents = dict(base.items(value))
             if self._enqueue(contents.values()):
                 self._dicts.append((value, contents))

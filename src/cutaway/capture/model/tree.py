@@ -43,6 +43,7 @@ def module_addresses(root: nn.Module | None) -> dict[int, tuple[str, ...]]:
         if address in known or id(module) in above:
             continue
         known.append(address)
+        # Only a module that is reached again can close a cycle; noting all ancestors would be quadratic in depth.
         below = (*above, id(module)) if len(known) > 1 or len(above) < 1 else above
         children = [(name, child) for name, child in module._modules.items() if child is not None]
         for name, child in reversed(children):

@@ -40,16 +40,17 @@ class FunctionCall:
 def function_calls(tables: Tables) -> Iterator[FunctionCall]:
     """Yields every function call of a trace, in order."""
     nodes = tables.nodes
-    some: list[int] = []
+    nodes_of_call: list[int] = []
     for node, event in enumerate(nodes.event):
         if nodes.kind[node] != OP or event is None:
             continue
-        if some and nodes.event[some[0]] is not event:
-            yield FunctionCall(tuple(some), nodes.event[some[0]])  # type: ignore[arg-type]
-            some = []
-        some.append(node)
-    if some:
-        yield FunctionCall(tuple(some), nodes.event[some[0]])  # type: ignore[arg-type]
+        # The results of one call share their event object and are neighbors.
+        if nodes_of_call and nodes.event[nodes_of_call[0]] is not event:
+            yield FunctionCall(tuple(nodes_of_call), nodes.event[nodes_of_call[0]])  # type: ignore[arg-type]
+            nodes_of_call = []
+        nodes_of_call.append(node)
+    if nodes_of_call:
+        yield FunctionCall(tuple(nodes_of_call), nodes.event[nodes_of_call[0]])  # type: ignore[arg-type]
 
 
 def generators_of(tables: Tables) -> dict[Any, Any]:
@@ -101,6 +102,7 @@ def replay_call(trace: Trace, call: FunctionCall, values: Mapping[int, Any]) -> 
     kwargs = kwargs or {}
     parents = tables.nodes.parents[call.nodes[0]]
     given = _fill_arguments(tables, (args, kwargs), parents, values)
+    # The saved values of the trace must survive the replay.
     if function.writes or "out" in kwargs:
         targets = {id(target) for target in written_tensors(function, *given)}
         copies = {node: _clone(value) if id(value) in targets else value for node, value in values.items()}
@@ -143,6 +145,7 @@ def after_alias_write(
     nodes = trace.tables.nodes
     old, *writers = nodes.parents[call.nodes[0]]
     writer = calls.get(writers[0]) if len(writers) == 1 else None
+    # Batch norm writes its statistics besides its result, so no node has the written value: only the call tells.
     if writer is not None and not nodes.flags[writers[0]] & (INPLACE | OPAQUE | ALIAS):
         value = replay_overwrite(trace, writer, inputs_of(trace, writer, known), old)
         if value is not None:

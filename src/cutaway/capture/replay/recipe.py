@@ -54,8 +54,10 @@ class Recipe:
         tensors = {
             f"{i}.{path}": (tensor, version_of(tensor)) for i, some in enumerate(arguments) for path, tensor in some
         }
+        # The forward may modify the lists and dicts it is given; their tensors are checked by version.
         given = tuple([copy_containers(value) for value in args])
         edited = bool(sessions.edits)
+        # This is part of the fixed cost of every trace: NumPy's own getter takes 75 µs.
         now = RngStates.now_fast()
         recipe = Recipe(
             weakref.ref(model), given, copy_containers(kwargs), tensors, model.training, current_context(), now, edited

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cutaway.capture.interventions.boundary_check import BoundaryCheck
-from cutaway.capture.interventions.new_values import Change, fit_to, parse_changes, value_from
+from cutaway.capture.interventions.new_values import Change, fit_to, name_site_in_errors, parse_changes, value_from
 from cutaway.capture.interventions.op_edit import call_replacement
 from cutaway.capture.interventions.rebuild import with_tensors
-from cutaway.capture.interventions.regions import Part, Region
+from cutaway.capture.interventions.regions import Region
 from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.capture.replay.call import (
     FunctionCall,
@@ -27,7 +26,7 @@ from cutaway.capture.replay.call import (
 )
 from cutaway.capture.torch_functions import BACKWARD, Opaque
 from cutaway.capture.validation.compare import bit_equal
-from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteError
+from cutaway.core.errors import CannotReplayError, EditError, InputTypeError, SiteError
 from cutaway.core.pytree import leaves
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.op import Op
@@ -57,23 +56,24 @@ VIEWS = frozenset(
         *("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "squeeze", "unsqueeze", "adjoint"),
         *("expand", "expand_as", "diagonal", "narrow", "select", "getitem", "unfold", "as_strided", "unflatten"),
         *("split", "split_with_sizes", "tensor_split", "hsplit", "vsplit", "dsplit", "chunk", "unbind", "values"),
-        *("view_as_real", "view_as_complex", "positive", "contiguous", "alias", "detach"),
+        *("view_as_real", "view_as_complex", "positive", "contiguous", "alias"),
     ]
 )
 """Functions whose result may share the memory of their first argument."""
 
 
-def replay(trace: Trace, at: object, to: object = _MISSING, **part: Unpack[Part]) -> Trace:
-    """A trace with the values that a change affects recomputed; `Trace.replay` documents the options."""
+def replay(trace: Trace, at: object, to: object, **part: Any) -> Trace:
+    """A trace with the values that a change affects recomputed; `Trace.replay` documents and types the options."""
     if trace.tables.read_from:
         raise CannotReplayError(
             f"this trace was loaded from {trace.tables.read_from}: functions are not stored, so it cannot be replayed."
         )
-    if to is _MISSING and not isinstance(at, Mapping):
-        raise InputError(f"missing to=: write trace.replay({at!r}, 0), or pass a mapping from sites to new values.")
+    if isinstance(at, nn.Module):
+        raise InputTypeError("trace.replay takes no model: no model runs. Write trace.replay(site, value).")
     work = _Replay(trace)
-    for where, change in parse_changes(at, to):
-        work.at(where, change, part)
+    region = Region.of(**part)
+    for where, change in parse_changes(at, to, "trace.replay({at}, 0)"):
+        work.at(where, change, region)
     with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(trace.tables)):
         work.run()
     return work.result()
@@ -90,20 +90,21 @@ class _Replay:
         self.calls: dict[int, FunctionCall] = {}
         self.boundary = BoundaryCheck(trace)
 
-    def at(self, where: object, change: Change, part: Part) -> None:
+    def at(self, where: object, change: Change, region: Region) -> None:
         """Registers a change for every op it applies to."""
         rows = rows_of(self.trace, where)
         if not rows:
             raise SiteError(f"{where!r} matches nothing in this trace of {self.trace.model_name}.")
         self.boundary.check(where)
-        units = _units(where)
+        region = region.with_units(_units(where))
         for node in sorted(rows):
             if self.nodes.flags[node] & IDENTITY:
                 self.refuse(node, "it returns its input tensor unchanged: change the op that produced that tensor")
-            self.changes.setdefault(node, []).append((change, Region.of(part, units)))
+            self.changes.setdefault(node, []).append((change, region))
 
     def run(self) -> None:
         for node in sorted(self.changes):
+            # Sources first: they precede all calls.
             if self.nodes.event[node] is None:
                 self.change(node, self.value(node))
         parents = self.nodes.parents
@@ -114,6 +115,7 @@ class _Replay:
                     call.nodes[0],
                     "it writes through a view that the change replaces, so the write would not reach the base tensor",
                 )
+            # Parents precede their children, so that one pass in order suffices.
             targeted = [node for node in call.nodes if node in self.changes]
             if not targeted and self.new.keys().isdisjoint(parents[call.nodes[0]]):
                 continue
@@ -135,7 +137,8 @@ class _Replay:
                 continue
             layout = _layout_for(op, region, value)
             others = (layout.check(op.site),) if change.takes_layout else self.others(change, op)
-            value = region.put(fit_to(change(value, *others), value), value, None, layout)
+            with name_site_in_errors("replay", op.label):
+                value = region.put(fit_to(change(value, *others), value), value, None, layout)
         self.keep(node, value)
 
     def others(self, change: Change, op: Op) -> tuple[Any, ...]:
@@ -208,6 +211,7 @@ class _Replay:
                 self.refuse(node, f"it would return {value!r:.40}{was} to the program, whose reaction is unknown")
             return
         value = value.detach() if isinstance(value, Tensor) else value
+        # Shapes are plain Python values: nobody sees where the program read the old one.
         if before is not _MISSING and _shape(value) != _shape(before):
             self.refuse(
                 node,
@@ -240,6 +244,7 @@ class _Replay:
         tables, nodes = self.trace.tables, self.nodes
         value, version, meta = list(nodes.value), list(nodes.version), list(nodes.meta)
         for node, new in self.new.items():
+            # New tensors belong to the replay alone, so there is no version to compare.
             value[node], version[node], meta[node] = new, None, None
         columns = {name: getattr(nodes, name) for name in Nodes.__dataclass_fields__}
         changed = Nodes(**{**columns, "value": value, "version": version, "meta": meta, "grads": {}})

@@ -41,6 +41,7 @@ def original_state(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
         raise CannotRun("the call of the model was not recorded" if recipe is None else "the model no longer exists")
     if recipe.is_edited:
         raise CannotRun("an edit was active during the run")
+    # The recipe describes the first call only.
     if sum(row.is_root for row in trace.tables.calls) != 1:
         raise CannotRun("the block ran the model more than once")
     if model.training != recipe.training:

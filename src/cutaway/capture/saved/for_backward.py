@@ -1,4 +1,4 @@
-"""`trace.retained()`: the tensors that autograd saves for the backward pass.
+"""`trace.retained`: the tensors that autograd saves for the backward pass.
 
 Autograd keeps saved tensors in packed form. They are read without unpacking, which would run the saved-tensor hooks of
 the user or recompute a checkpoint.
@@ -29,7 +29,7 @@ def retained(trace: Trace) -> Retained:
     events = [event for event, kind in zip(nodes.event, nodes.kind, strict=True) if kind == OP and event is not None]
     if events and all(event[3] is None for event in events):
         raise NotSavedError(
-            "retained() needs the live tensors, and this trace has released them: "
+            "trace.retained needs the live tensors, and this trace has released them: "
             "trace again with cutaway.trace(model, …), or with cutaway.watch(model) without save= and keep=."
         )
     with torch._C.DisableTorchFunction():
@@ -62,7 +62,7 @@ class _AutogradWalk:
         notes = []
         if self._n_freed:
             notes.append(
-                "A backward pass has freed them: call retained() before it, or use backward(retain_graph=True)."
+                "A backward pass has freed them: read trace.retained before it, or use backward(retain_graph=True)."
             )
         if self._n_packed:
             notes.append(
@@ -131,6 +131,7 @@ class _AutogradWalk:
                 continue
             several = isinstance(raw, (tuple, list))
             for i, saved in enumerate(raw if several else (raw,)):
+                # Not `unpack()`: it would run the hooks of the program, or recompute a checkpoint.
                 packed = saved.data
                 if isinstance(packed, Tensor):
                     yield (f"{name}.{i}" if several else name), packed

@@ -41,6 +41,7 @@ class MemoryWatch:
             raise MemoryLimitError(self._message(free, "this machine"))
         if torch.cuda.is_initialized():
             gpu_free, gpu_total = torch.cuda.mem_get_info()
+            # Memory that torch's allocator has cached is free for new values, too.
             gpu_free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
             if gpu_free < _RESERVE * gpu_total:
                 raise MemoryLimitError(self._message(gpu_free, "the GPU"))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from cutaway.capture.saved.value_folder import FolderSink
 from cutaway.capture.tensors.aliasing import storage_of
-from cutaway.core.errors import InputTypeError, SiteSyntaxError
+from cutaway.core.errors import InputError, InputTypeError, SiteSyntaxError
 from cutaway.core.events import ValueSink
+from cutaway.core.formatting import hint, listed
 from cutaway.core.sites import Site
-from cutaway.graph.labels import Namer, kind_of, op_site
+from cutaway.graph.labels import Namer, kind_of, op_site, split_label
 from cutaway.graph.op import Op
 from cutaway.graph.tables import BUFFER, INPUT, OP, PARAMETER, UNSAVED, ModuleRow, Nodes
 from cutaway.graph.trace import Trace
@@ -25,6 +26,7 @@ Addresses = dict[int, tuple[str, ...]]
 Place = tuple[str, str, int, int, str]
 """Address, kind, ordinal, pass and path of an op: the arguments of `op_site`."""
 Where = Literal["reference", "cpu", "copy"]
+_MODES: tuple[str, ...] = get_args(Where)
 Save = str | Callable[[Op], bool] | Iterable[Any] | Op | None
 
 
@@ -210,10 +212,11 @@ class Saver:
 
     def _label_may_match(self, node: int) -> bool:
         kind = kind_of(self._nodes.name[node]).replace("_", "")
+        # Orphans are removed at the end, so that the number in a label can only be smaller than this count.
         seen = self._kinds[kind] = self._kinds.get(kind, 0) + 1
         is_match = False
         for label, least in self.labels.items():
-            if _split_label(label)[0] == kind and seen >= least:
+            if split_label(label)[0] == kind and seen >= least:
                 self._tentative.setdefault(label, []).append(node)
                 is_match = True
         return is_match
@@ -252,7 +255,7 @@ class Saver:
                 self.everything = True
             elif _looks_like_label(item):
                 self.patterns.append(Site.parse(item).without_unit())
-                self.labels[str(self.patterns[-1])] = _split_label(item)[1]
+                self.labels[str(self.patterns[-1])] = split_label(item)[1]
             else:
                 self.patterns.append(Site.parse(item).without_unit())
 
@@ -262,26 +265,23 @@ def _looks_like_label(text: str) -> bool:
         site = Site.parse(text)
     except SiteSyntaxError:
         return False
-    head, number = _split_label(text)
+    head, number = split_label(text)
     return bool(head) and number > 0 and site.op is None and "." not in text and "*" not in text
 
 
-def _split_label(text: str) -> tuple[str, int]:
-    """`relu_3_6` and `relu_3` → ("relu", 3); text that is not a label → ("", 0)."""
-    parts = text.partition("#")[0].partition(":")[0].split("_")
-    numbers: list[int] = []
-    while len(parts) > 1 and parts[-1].isdigit() and len(numbers) < 2:
-        numbers.append(int(parts.pop()))
-    return ("".join(parts), numbers[-1]) if numbers else ("", 0)
-
-
 def _is_label(requested: str, label: str) -> bool:
-    return _split_label(requested) == _split_label(label)
+    return split_label(requested) == split_label(label)
 
 
 def _place(keep: Any) -> tuple[str, ValueSink | None]:
-    if isinstance(keep, str) and keep in ("reference", "cpu", "copy"):
+    if isinstance(keep, str) and keep in _MODES:
         return keep, None
+    if isinstance(keep, str) and Path(keep).name == keep and not Path(keep).exists():
+        # A misspelled mode would silently become a new folder.
+        similar = hint(keep, _MODES)
+        if similar:
+            modes = listed(map(repr, _MODES))
+            raise InputError(f"keep={keep!r} is none of {modes}.{similar} For a folder, write keep='./{keep}'.")
     if isinstance(keep, (str, Path)):
         return "reference", FolderSink(Path(keep))
     if hasattr(keep, "keep") and hasattr(keep, "close"):

@@ -53,6 +53,7 @@ class Span(NamedTuple):
         end, other_end = self.end(), other.end()
         if end <= other.offset or other_end <= self.offset:
             return False
+        # If one view covers its range without gaps, an end of the other inside it is a shared byte.
         if self.is_dense() and (self.offset <= other.offset < end or self.offset < other_end <= end):
             return True
         if other.is_dense() and (other.offset <= self.offset < other_end or other.offset < end <= other_end):
@@ -130,6 +131,7 @@ class Storages:
         span = Span.of(tensor)
         writers: dict[int, int] = {}
         for writer, target, where in reversed(writes):
+            # Writes are in order of execution: all earlier ones are older, too.
             if writer <= node:
                 break
             if target not in writers and (Span.of(where) if self._all_alive else where).overlaps(span):
@@ -199,6 +201,7 @@ def copy_of_memory(tensor: Tensor) -> Tensor | None:
     if (type(base) is not Tensor and type(base) is not Parameter) or base.layout is not torch.strided:
         return None
     size = base.nbytes
+    # A write to a small view must not copy a large base: then values are copied one by one.
     if base.untyped_storage().nbytes() != size or (base is not tensor and size > 4 * tensor.nbytes + 4096):
         return None  # equal sizes also imply that it starts at 0
     if not base.is_contiguous() and not (base.dim() == 4 and base.is_contiguous(memory_format=torch.channels_last)):
@@ -208,6 +211,8 @@ def copy_of_memory(tensor: Tensor) -> Tensor | None:
     return base.detach().clone()
 
 
+# Whether strided views share a byte is NP-hard in general; beyond this work NumPy gives up, and they count as
+# overlapping: an edge too many is better than one too few.
 _MAX_WORK = 10_000
 _FAR = 1 << 32
 

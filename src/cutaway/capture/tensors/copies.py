@@ -86,6 +86,7 @@ class _Together:
         for tensor, alias in zip(self.tensors, self._aliases, strict=True):
             if not is_set_to(tensor, alias):  # resized, or moved to other memory through `.data`
                 tensor.data = alias
+        # Usually nothing has changed: one comparison for all, and on a GPU one synchronization.
         if self._copy is None or torch.equal(torch.cat(self._bytes), self._copy):
             return
         start = 0
@@ -155,6 +156,7 @@ def _is_equal(tensor: Tensor, values: Tensor) -> bool:
 
 
 def _write(tensor: Tensor, values: Tensor) -> None:
+    # Outside inference mode, torch refuses to write to a tensor that was created in it.
     with torch.inference_mode(tensor.is_inference()):
         tensor.copy_(values)
 

@@ -25,6 +25,7 @@ def after_writes(values: Sequence[Any], spans: Sequence[Span] | None) -> Tensor 
     n_bytes = max(span.end() for span in spans)
     if n_bytes > _MAX_BYTES:
         return None
+    # As bytes: views of one storage may have different dtypes.
     memory = torch.zeros(n_bytes, dtype=torch.uint8)
     for value, span in zip(values, spans, strict=True):
         if tuple(value.shape) != span.shape or value.element_size() != span.itemsize:

@@ -134,6 +134,7 @@ class LiveUnits:
 
     def _hook_next_call(self) -> None:
         """Hooks the next call of a module that is not inside one whose call was traced."""
+        # Nobody knows yet which module the program calls: it may be a submodule.
         for module in self._model.modules():
             if module not in self._inside and not isinstance(module, torch.jit.ScriptModule):
                 hook = module.register_forward_pre_hook(self._on_first_call, with_kwargs=True, prepend=True)

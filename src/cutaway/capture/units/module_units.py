@@ -59,6 +59,7 @@ def _class_of(module: nn.Module) -> type[nn.Module] | None:
 def output_layout(module: nn.Module, path: str, shape: Shape) -> UnitLayout | None:
     """The units of a module's output at a path; None if it does not decide alone. Samples are not known."""
     known, n = _class_of(module), len(shape)
+    # A norm keeps the units of its input, which only the graph tells.
     if known is None or not n or known in _NORMS:
         return None
     if known in _N_SPATIAL:

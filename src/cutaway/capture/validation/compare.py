@@ -13,6 +13,7 @@ TOLERANCES = {
     torch.complex128: 1e-10,
     torch.float32: 1e-5,
     torch.complex64: 1e-5,
+    # Twice the machine epsilon, as for bfloat16.
     torch.float16: 2e-3,
     torch.bfloat16: 1.6e-2,
 }
@@ -52,6 +53,7 @@ def bit_equal(a: Any, b: Any) -> bool:
         first, other = a.view(-1)[:_FIRST], b.view(-1)[:_FIRST]
         if bool(((first != other) & ~(first.isnan() & other.isnan())).any()):
             return False
+    # `torch.equal` finds NaN different from itself.
     no_number = a.isnan()
     return bool(
         torch.equal(no_number, b.isnan()) and torch.equal(a.masked_fill(no_number, 0), b.masked_fill(no_number, 0))
@@ -68,6 +70,7 @@ def deviation(a: Any, b: Any) -> float | None:
         a, b = a.to_dense(), b.to_dense()
     if not (a.is_floating_point() or a.is_complex()) or a.is_quantized:
         return None
+    # Differences of half-precision numbers would themselves be rounded or overflow.
     wide = torch.complex128 if a.is_complex() else torch.float64
     a, b = _plain(a).to(wide), _plain(b).to(wide)
     if not torch.equal(a.isfinite(), b.isfinite()) or a.numel() == 0:

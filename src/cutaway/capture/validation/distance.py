@@ -101,6 +101,7 @@ def _measure(a: Tensor, b: Tensor) -> Distance:
         absolute=largest,
         relative=_ratio(largest, greatest),
         norm=_ratio(squared_difference**0.5, squared_a**0.5),
+        # Rounding can push a quotient of sums slightly beyond 1.
         cosine=None if cosine is None else max(-1.0, min(1.0, cosine)),
         n_elements=a.numel(),
         n_different=int(n_different),
@@ -131,6 +132,7 @@ def _numbers(a: Tensor, b: Tensor) -> list[float]:
     """For one chunk: largest difference and element; sums of squares and products; counts."""
     other = a != b
     numbers = _sums(a, b, other)
+    # Finite sums prove that there is no NaN or infinity: the masks below are needed only otherwise.
     if isfinite(sum(numbers[:5])):
         return [*numbers, 0.0, 0.0]
     nan_a, nan_b = a.isnan(), b.isnan()

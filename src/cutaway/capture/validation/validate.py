@@ -95,7 +95,7 @@ class _Check:
 
     def fail(self, what: What, node: int, reason: str) -> None:
         op = self.trace.names.label(node) if node >= 0 else ""
-        stack = self.trace.stack_of(node) if node >= 0 else ()
+        stack = Op(self.trace, node).stack if node >= 0 else ()
         source = next((str(place) for place in stack if is_users(place)), "")
         self.failures.append(Failure(what, op, source, reason[:_MAX_REASON]))
 
@@ -231,6 +231,7 @@ class _Check:
             return
         for node, value in saved.items():
             self.outcomes[node] = self.outcome(call, node, value, again[node])
+        # A function that does not reproduce its value shows nothing about its edges.
         if self.perturb and all(self.outcomes[node] in ("exact", "close") for node in saved):
             self.edges(call, values, again)
 
@@ -257,6 +258,7 @@ class _Check:
         """Perturbs each parent in turn."""
         name = call.function.name
         is_out = "out" in (call.event[2] or ())
+        # Where the result is NaN anyway, or `out=` is only written to, a parent can change without effect.
         must_depend = name in SENSITIVE and not is_out and not any(_has_nan(value) for value in again.values())
         if len(values) > _MANY and name in CONCATENATING and self.shows_all(call, values):
             self.n_felt += len(values)

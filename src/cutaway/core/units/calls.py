@@ -178,6 +178,7 @@ class Call:
 
     def new(self, size: int, role: Role, *sources: Factor, origins: Origins | None = None) -> Dim:
         """A dimension with one new factor; with none for size 1, unless it counts units or samples."""
+        # A batch of one sample still has samples, and `Conv2d(3, 1)` has one unit.
         if size == 1 and role not in (UNIT, SAMPLE):
             return ()
         made = Factor(size, role, origins, sources)
@@ -215,6 +216,7 @@ class Call:
     def join(self, values: Sequence[Value], shape: Shape) -> Dims:
         """The dimensions of an elementwise result; values are aligned at the last dimension."""
         first = values[0]
+        # Most elementwise ops combine values that carry the same factors.
         if first.shape == shape and all(value.dims == first.dims for value in values):
             return first.dims
         return self.join_dims([value.dims for value in values], [value.shape for value in values], shape, values)
@@ -350,6 +352,7 @@ def merge_origins(factors: Sequence[Factor]) -> Origins:
 
 def _common_role(roles: set[Role]) -> Role | None:
     """The common role of several factors; None if they conflict."""
+    # Open and neutral factors take the role of those they are combined with.
     certain = roles - {OPEN, NEUTRAL}
     if SCRAMBLED in certain:
         return SCRAMBLED

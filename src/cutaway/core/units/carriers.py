@@ -133,6 +133,7 @@ def view(call: Call) -> list[Dims]:
 
 def view_as_real(call: Call) -> Dims:
     """`view_as_real`: real and imaginary part become a new last dimension."""
+    # Neutral: interleaved rotary embeddings merge the pairs back into the head width, which counts units.
     return (*call.value(0, "input", "self").dims, call.new(2, NEUTRAL))
 
 
@@ -177,6 +178,7 @@ def repeat(call: Call) -> Dims:
     n_new = len(call.shape) - x.n_dims
     dims: list[Dim] = [call.new(size, NEUTRAL) for size in call.shape[:n_new]]
     for dim, size, old in zip(x.dims, call.shape[n_new:], x.shape, strict=True):
+        # Neutral: if the batch is repeated and merged with heads, it must not look like more heads.
         times = size // old if old else 1
         dims.append(dim if times == 1 else (*call.new(times, NEUTRAL), *dim))
     return tuple(dims)
@@ -203,6 +205,7 @@ def stack(call: Call) -> Dims:
     at = axis(call.argument(1, "dim", default=0), len(call.shape))
     inner = (*call.shape[:at], *call.shape[at + 1 :])
     dims = call.join(values, inner)
+    # Neutral, for the reason of `view_as_real`.
     return (*dims[:at], call.new(len(values), NEUTRAL), *dims[at:])
 
 
@@ -301,6 +304,7 @@ def unbind(call: Call) -> list[Dims]:
     x = call.value(0, "input", "self")
     at = axis(call.argument(1, "dim", default=0), x.n_dims)
     mix(x.dims[at])
+    # Mixed above: a model that reads entries one by one does not count samples with them.
     return [(*x.dims[:at], *x.dims[at + 1 :]) for _ in call.shapes]
 
 
@@ -359,6 +363,7 @@ def counts_units(factors: Iterable[Factor]) -> bool:
 def data_selected_rows(call: Call, factors: Sequence[Factor], size: int) -> Dim:
     """Rows selected by the data. If dimensions were merged, it is not known which of them a selected row comes from."""
     sources = [factor for factor in factors if factor.size != 1]
+    # Not positions: everything after a mixture of experts would lose its samples.
     return call.new(size, NEUTRAL, *(sources if len(sources) == 1 else ()))
 
 

@@ -92,6 +92,7 @@ def _of_activations(call: Call, a: Operand, b: Operand, result: str) -> dict[str
     of_a = [letter for letter in result if letter not in b[1] and _has_units(dims[letter])]
     of_b = [letter for letter in result if letter not in a[1] and _has_units(dims[letter])]
     shared = [letter for letter in shared if _has_units(dims[letter])]
+    # An outer product has the units of both operands, with an origin each.
     groups = [(a, [*shared, *of_a])] if of_a or not of_b else []
     groups += [(b, [*shared, *of_b])] if of_b else []
     origins: dict[Factor, Origins] = {}
@@ -139,6 +140,7 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
         for own, factor in itertools.product(ours[letter], theirs.get(letter, ())):
             if factor.role == SAMPLE:
                 mix_indexed(own, factor)
+    # Token mixing (`W @ x`) and queries with a table of relative positions: the activation's units stay.
     if keeps:
         return {
             letter: theirs[letter]
@@ -146,6 +148,8 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
             else _positions(call, letter, ours, theirs)
             for letter in result
         }
+    # All letters of the parameter, in its order: experts × width in `btc,eci->btei`. Letters that it shares with
+    # positions (capsules, spectral weights, locally connected layers) are not units.
     chosen = [letter for letter in parameter[0] if letter in result and not _is_settled(theirs.get(letter, ()))]
     origin = call.state.origin()
     dims = {letter: theirs.get(letter, ()) for letter in result}

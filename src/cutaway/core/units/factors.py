@@ -266,6 +266,7 @@ def refine_pairs(a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
         one, other = left.pop(), right.pop()
         if one.size == other.size:
             yield (one,), (other,)
+        # A size of 0 would raise ZeroDivisionError.
         elif other.size and one.size % other.size == 0:
             first, rest = one.cut(other.size)
             left.append(rest)

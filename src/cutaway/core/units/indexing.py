@@ -57,6 +57,7 @@ def index_dims(call: Call, x: Value, index: Any) -> Dims:
     if not advanced:
         return _fit_shape(call, dims)
     n_new = len(call.shape) - len(dims)
+    # NumPy's rule: index tensors that a slice separates put their dimensions first.
     at = first_at if is_together else 0
     made = _index_tensor_dims(call, x, advanced, call.shape[at : at + n_new])
     dims[at:at] = made
@@ -114,6 +115,7 @@ def _index_tensor_dims(
     sources = [factor for d in over for factor in x.dims[d]]
     if len(over) == 1 and len(shape) == 1 and is_constant and not any(v.is_mask and v.n_dims > 1 for v in values):
         return [call.like(x.dims[over[0]], shape[0])]
+    # A computed index selects different units in each row, so a unit has no number.
     if counts_units(sources):
         if is_constant and len(over) == 1:
             return [call.like(x.dims[over[0]], size) if size != 1 else () for size in shape]

@@ -73,6 +73,7 @@ def _convolve(call: Call, n: int, *, is_transposed: bool) -> Dims:
     mix(*x.dims[channels:])
     as_positions(*x.dims[channels + 1 :])
     if is_transposed:
+        # `conv_transpose2d` and `convolution` have `groups` in different places.
         groups = call.argument(6 if call.function.startswith("conv_") else 8, "groups", default=1)
         _claim_transposed(call, weight, groups if isinstance(groups, int) else 1)
     else:
@@ -199,6 +200,7 @@ def layer_norm(call: Call) -> Dims:
     call.state.claim(x, x.dims[-1])
     for value in call.tensors[1:]:
         _claim_parameter(call, value, 0)
+    # In `(batch, position, head, width)`, a norm over the width keeps the units (2, 3).
     if has_role((x.dims[-1],), UNIT):
         return x.dims
     call.is_layer = True
@@ -218,6 +220,7 @@ def recurrent(call: Call) -> list[Dims]:
             _claim_gates(call, value)
         elif value.is_float:
             call.state.claim(value, value.dims[-1])
+    # `torch.lstm` takes (data, batch sizes, …) for a packed sequence; else `batch_first` is its last argument.
     is_packed = len(call.args) > 1 and isinstance(call.args[1], Value) and not call.args[1].is_float
     is_batch_first = not is_packed and call.args[-1] is True
     time = 0 if is_packed or x.n_dims == 2 or not is_batch_first else 1

@@ -126,6 +126,7 @@ class UnitLayout:
         order = tuple(axis for axes in groups for axis in axes)
         moved = value.reshape(sizes)
         if order != tuple(range(len(order))):
+            # `transpose` of a tensor takes two dimensions, that of an array all.
             moved = moved.permute(order) if hasattr(moved, "permute") else moved.transpose(order)
         return moved.reshape([prod(sizes[axis] for axis in axes) for axes in groups])
 

@@ -95,6 +95,7 @@ def einsum(call: Call) -> Dims:
     values = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
     terms, arrow, result = equation.partition("->")
     spelled = [_expand_dots(term, value.n_dims) for term, value in zip(terms.split(","), values, strict=True)]
+    # As in NumPy: the result has the letters that occur once, in alphabetical order.
     if not arrow:
         letters = terms.replace("...", "").replace(",", "")
         result = ("..." if "..." in terms else "") + "".join(sorted({x for x in letters if letters.count(x) == 1}))
@@ -102,6 +103,7 @@ def einsum(call: Call) -> Dims:
     return contract(call, [(v, s) for v, (s, _) in zip(values, spelled, strict=True)], result.replace("...", dots))
 
 
+# Greek, so that they cannot clash with the letters of an equation.
 _DOTS = "αβγδεζηθικλμνξοπρστυφχψω"
 
 
@@ -149,6 +151,7 @@ def solve(call: Call) -> Dims:
     a, b = call.tensors[:2]
     if call.function == "cholesky_solve":
         a, b = b, a
+    # The walk catches this, and the layout then says that no rule applied.
     if b.n_dims < 2 or len(call.shape) != b.n_dims:
         raise ValueError("no rule for a vector or a broadcast right-hand side")
     n = len(call.shape) - 2

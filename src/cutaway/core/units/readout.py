@@ -33,7 +33,7 @@ def layout_of(
 
     Args:
         later_units: factors that a later layer reads as units, for a value whose own units are gone.
-            is_owner: for a parameter, whether an op ran in the module it belongs to; that decides if readers differ.
+        is_owner: for a parameter, whether an op ran in the module it belongs to; that decides if readers differ.
     """
     if value.has_units:
         plain = _cached_layout(state, value, _is_unit, "producers")
@@ -115,6 +115,7 @@ def _layout_by_units(state: InferenceState, value: Value) -> UnitLayout:
     if shared or _n_unit_factors(value) < 2:
         return _layout(value, _is_unit, "producers", state)
     units = [factor for dim in value.dims for factor in dim if factor.role == UNIT]
+    # After an outer product, the layer that reads the value decides which of the two counts.
     for read_by_layer in state.reads.get(value.number, ()):
         chosen = [factor for factor in read_by_layer if factor.role == UNIT]
         if chosen and len(chosen) < len(units):
@@ -339,6 +340,7 @@ def _units_of(
         return set()
     if POSITION not in kinds:
         return {place for place, kind in enumerate(kinds) if kind in (UNIT, NEUTRAL)}
+    # Multi-query attention folds tokens × heads into one dimension: its scores have a unit for each head only.
     # For a value with units, see whether a later op splits the dimension again; for an open one, its readers did.
     is_apart = state is not None and kins_of(tuple(dim)) in state.split_dims and not _is_read_whole(state, value, dim)
     if is_apart or (state is None and not has_pure):

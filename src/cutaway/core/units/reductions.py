@@ -23,6 +23,7 @@ def reduce(call: Call) -> list[Dims]:
         given = -1
     everything = given is None or (isinstance(given, (tuple, list)) and not given)
     over = list(range(x.n_dims)) if everything else axes(given, x.n_dims)
+    # A reduction to one number, such as a loss, says nothing about samples.
     if not everything:
         call.state.reduced.extend(factor for d in over for factor in x.dims[d])
     quantiles = call.argument(1, "q") if "quantile" in call.function else None

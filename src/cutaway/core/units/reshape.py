@@ -24,6 +24,7 @@ def reshape(call: Call, dims: Dims, shape: Shape) -> Dims:
     """The dimensions of `value.reshape(shape)`."""
     if tuple(size_of(dim) for dim in dims) == tuple(shape):
         return dims
+    # Sizes of 0 divide everything, so the factors cannot be told apart.
     if 0 in shape:
         return tuple(call.new(size, OPEN) for size in shape)
     flat = [factor for dim in dims for factor in dim if factor.size != 1]

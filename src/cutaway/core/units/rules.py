@@ -233,4 +233,5 @@ def rule_of(function: str) -> Rule | None:
     >>> rule_of("add_") is rule_of("mul"), rule_of("as_strided")
     (True, None)
     """
+    # `view_copy` and its like are torch's variants of views that return new memory.
     return None if is_constructor(function) else RULES.get(function.strip("_").removesuffix("_copy"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex, overload
 
 from cutaway.core.units.layout import UnitLayout
@@ -38,3 +38,12 @@ def layouts_of(sites: object) -> Mapping[str, UnitLayout]:
     """The layouts of a list of sites, by site without unit; empty if it has none."""
     layouts = getattr(sites, "layouts", None)
     return layouts if isinstance(layouts, Mapping) else {}
+
+
+def unit_name(names: Sequence[str] | None, unit: int) -> str:
+    """The site of a unit, or its index as `#17` if units have no names.
+
+    >>> unit_name(["h#0", "h#1"], 1), unit_name(None, 17)
+    ('h#1', '#17')
+    """
+    return f"#{unit}" if names is None else names[unit]

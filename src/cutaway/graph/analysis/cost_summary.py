@@ -73,6 +73,7 @@ def totals(
     check_measure(of)
     keys_of = _grouping(trace, by, inclusive)
     sums: dict[str, list[float]] = {}
+    # Shares refer to each op once, even if it counts for several modules.
     whole = [0.0, 0.0, 0.0, 0.0]
     for node, spent in zip(nodes, _costs(trace, nodes), strict=True):
         for row in (whole, *(sums.setdefault(key, [0, 0.0, 0, 0]) for key in keys_of(node))):
@@ -117,6 +118,7 @@ def _costs(trace: Trace, nodes: Sequence[int]) -> Iterator[tuple[int, float, int
     for node in nodes:
         op, event = Op(trace, node), events[node]
         size = 0 if flags[node] & IDENTITY else op.bytes
+        # Results of one call are adjacent rows.
         if event is not None and event is last:
             yield 0, 0.0, 0, size
         else:

@@ -134,6 +134,7 @@ class _Places:
 
     def _number(self, outer: int, code: CodeType | None, instruction: int, *, is_inner: bool = False) -> int:
         """The place of an instruction that was reached from `outer`, inside a composite function or not."""
+        # The tables keep all code objects alive, so an id is not reused.
         position = self._positions.get((id(code), instruction))
         if position is None:
             position = self._positions[id(code), instruction] = _position(code, instruction)
@@ -170,6 +171,7 @@ def _positions(code: CodeType) -> tuple[Any, ...]:
 @lru_cache(maxsize=1024)
 def _loops(code: CodeType) -> tuple[tuple[int, int], ...]:
     """First and last instruction of each loop."""
+    # Only loops jump backward in CPython bytecode since 3.11.
     jumps = [each for each in dis.get_instructions(code) if "JUMP_BACKWARD" in each.opname]
     return tuple((int(each.argval), each.offset) for each in jumps)
 
@@ -190,6 +192,7 @@ def _classify(events: Events, tables: Tables) -> None:
         used = tuple([parameter[parent] for parent in nodes.parents[first] if parent in parameter])
         dimension = _PLACING.get(name.strip("_"))
         if used and dimension is None:
+            # Rule 1 ignores module, place and other arguments: a shared layer is one op wherever it runs.
             key: Any = (name, used)
             events.seeds.append(seeds.setdefault(key, len(seeds)))
             number = strict.setdefault(key, len(same))

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from cutaway.core.arrays import Array, as_array
 from cutaway.core.errors import AmbiguousSiteError, NotSavedError, ShapesDifferError
 from cutaway.core.formatting import listed
+from cutaway.core.positions import position
 from cutaway.core.sites import Site
 from cutaway.graph.analysis.recurrence import recurrent_nodes
 from cutaway.graph.labels import kind_of
 from cutaway.graph.op import Edge, Op
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from cutaway.graph.trace import Trace
 
 _MOST_SHOWN = 6
@@ -26,8 +30,8 @@ _MOST_SHOWN = 6
 class Passes(Op):
     """One op that ran several times.
 
-    Attributes that are common to all passes (function, module address, label) are those of the first. `values()`
-    returns the values of all passes as one tensor; costs are sums.
+    Attributes that are common to all passes (function, module address, label) are those of the first. `values`
+    has the values of all passes as one tensor; costs are sums.
     """
 
     nodes: tuple[int, ...] = ()
@@ -108,11 +112,11 @@ class Passes(Op):
         return self._by_pass(self.trace.children_of)
 
     def _by_pass(self, neighbors: Callable[[int], Sequence[int]]) -> dict[Op, tuple[int, ...]]:
-        found: dict[Op, dict[int, None]] = {}
+        passes: dict[Op, dict[int, None]] = {}
         for number, node in enumerate(self.nodes, 1):
             for other in neighbors(node):
-                found.setdefault(self.trace.rolled.of(other), {})[number] = None
-        return {op: tuple(numbers) for op, numbers in found.items()}
+                passes.setdefault(self.trace.rolled.of(other), {})[number] = None
+        return {op: tuple(numbers) for op, numbers in passes.items()}
 
     # costs
 
@@ -140,8 +144,8 @@ class Passes(Op):
 
     @property
     def value(self) -> Any:
-        """Raises `AmbiguousSiteError`, because each pass has a value: use `values()` or one pass."""
-        raise AmbiguousSiteError(self._ambiguous_message("value", "values()"))
+        """Raises `AmbiguousSiteError`, because each pass has a value: use `values` or one pass."""
+        raise AmbiguousSiteError(self._ambiguous_message("value", "values"))
 
     @property
     def grad(self) -> Any:
@@ -155,6 +159,11 @@ class Passes(Op):
             f"Ask for one of them with .passes[0] to .passes[{len(self) - 1}], or for all with .{all_}."
         )
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """`values` for `np.asarray(passes)`."""
+        return as_array(self.values, dtype, copy)
+
+    @property
     def values(self) -> Any:
         """The values of all passes, stacked along a new first dimension; Python numbers as a NumPy array.
 
@@ -192,6 +201,7 @@ class Passes(Op):
                 f"{_shape_text(there[other])}. Take them one by one: [op.{attribute} for op in passes.passes]."
             )
         size = (len(values), *first.shape)
+        # Not `torch.stack`: this layer works without torch.
         out = np.empty(size, first.dtype) if isinstance(first, np.ndarray) else first.new_empty(size)
         for i, value in enumerate(values):
             out[i] = float("nan") if value is None else value
@@ -239,7 +249,8 @@ class Rolled(Sequence[Op]):
     def __getitem__(self, index: int | slice) -> Op | tuple[Op, ...]:
         if isinstance(index, slice):
             return tuple(self.of(node) for node in self._nodes[index])
-        return self.of(self._nodes[index])
+        instead = f" For a site or label, use trace[{index!r}].rolled." if isinstance(index, str) else ""
+        return self.of(self._nodes[position(index, len(self), "trace.rolled", hint=instead)])
 
     def nodes_of(self, node: int) -> tuple[int, ...]:
         """The rows of all passes of the op that this row is a pass of."""

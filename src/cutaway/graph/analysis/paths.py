@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
 
 
+# No slots: `cached_property` needs a `__dict__`.
 @dataclass(frozen=True, eq=False)
 class Paths:
     """All paths from some ops to others, enumerated only when you iterate.
@@ -44,6 +45,7 @@ class Paths:
     @cached_property
     def count(self) -> int:
         """The exact number of paths, computed without enumerating them."""
+        # Python integers do not overflow: 200 residual blocks have 2**200 paths.
         starts, ways = set(self.starts), dict[int, int]()
         for node, parents in self._links.items():
             ways[node] = (node in starts) + sum(ways[parent] for parent in parents)
@@ -83,11 +85,11 @@ class Paths:
             below[node] = 1
         for node in self.ends:
             above[node] = 1
-        found: dict[int, list[int]] = {}
+        links: dict[int, list[int]] = {}
         for node, (is_below, is_above) in enumerate(zip(below, above, strict=True)):
             if is_below and is_above:
-                found[node] = [parent for parent in dict.fromkeys(parents[node]) if parent in found]
-        return found
+                links[node] = [parent for parent in dict.fromkeys(parents[node]) if parent in links]
+        return links
 
     def __iter__(self) -> Iterator[Selection]:
         children: dict[int, list[int]] = {}
@@ -96,6 +98,7 @@ class Paths:
                 children.setdefault(parent, []).append(node)
         ends, given = set(self.ends), 0
         for start in sorted(set(self.starts) & self._links.keys()):
+            # An explicit stack, because a path can be longer than Python's recursion limit.
             path, branches = [start], [iter(children.get(start, ()))]
             while branches:
                 node = next(branches[-1], -1)
@@ -108,8 +111,9 @@ class Paths:
                 if node in ends:
                     if given == self.most:
                         raise PathLimitError(
-                            f"there are {self.count:,} paths, more than the limit of {given:,}: take fewer with "
-                            "itertools.islice, use .count, .ops or .shortest, or set trace.paths(…, most=None)."
+                            f"found {plural(self.count, 'path')}, more than the limit of {given:,}: take "
+                            "fewer with itertools.islice, use .count, .ops or .shortest, or set "
+                            "trace.paths(…, most=None)."
                         )
                     given += 1
                     yield Selection(self.trace, list(path))

@@ -5,7 +5,7 @@ Parents always come before their children, so each function is one pass over the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 
 def best_chains(
@@ -64,3 +64,15 @@ def downstream(ops: list[int], parents: list[tuple[int, ...]], roots: Iterable[i
                 mark[node] = 1
                 break
     return mark
+
+
+def direct_children(ops: Sequence[int], parents: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    """For each row, the ops that have it as a parent, in order."""
+    children: list[list[int]] = [[] for _ in parents]
+    for node in ops:
+        for parent in parents[node]:
+            siblings = children[parent]
+            # `x + x` has two edges from one parent; ops come in order, so only the last entry can be a duplicate.
+            if not siblings or siblings[-1] != node:
+                siblings.append(node)
+    return children

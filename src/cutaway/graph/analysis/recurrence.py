@@ -120,6 +120,7 @@ class _Groups:
         while self._waiting:
             size, group = heappop(self._waiting)
             members = self.members.get(group, ())
+            # If the group has grown since, it was pushed again with its new size.
             if len(members) == -size and self._visits.get(group, 0) < _MOST_VISITS:
                 self._visits[group] = self._visits.get(group, 0) + 1
                 for side in (_DOWN, _UP):
@@ -168,6 +169,7 @@ class _Groups:
             if places[event] not in seen:
                 seen.append(places[event])
             by_rank.setdefault(seen.index(places[event]), []).append(event)
+            # Bounded, so that a tensor with thousands of users does not make this quadratic.
             if len(seen) > _MOST_RANKS:
                 seen.pop()
         for same in by_rank.values():
@@ -186,6 +188,7 @@ class _Groups:
         if not counts:
             self._sides[group, self.add(distinct)] = side
             return
+        # On a tie, the older group: the result must not depend on the order of a dict.
         most = max(counts, key=lambda each: (counts[each], -each))
         if n_free:
             free = [event for event in distinct if of[event] < 0]
@@ -208,6 +211,7 @@ class _Groups:
             return False
         if any(2 * counts.get(each, len(self.members[each])) <= len(self.members[each]) for each in (a, b)):
             return False
+        # Two events in one iteration of the group have two roles, even if they are equivalent.
         turns = sorted(self.members[group])
         in_a = {bisect(turns, event) for event in self.members[a]}
         if any(bisect(turns, event) in in_a for event in self.members[b]):
@@ -216,6 +220,7 @@ class _Groups:
         return True
 
     def _unite(self, a: int, b: int) -> int:
+        # The smaller group moves, so each event moves at most log n times.
         large, small = (a, b) if len(self.members[a]) >= len(self.members[b]) else (b, a)
         events = self.members.pop(small)
         del self._places[small]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+# A large prime, so that hashes of different sequences practically never collide.
 _MODULUS = (1 << 61) - 1
 _BASE = 1_000_003_579
 _CANDIDATES = 3

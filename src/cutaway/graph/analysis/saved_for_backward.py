@@ -52,12 +52,14 @@ class Retained:
         """All memory that is kept alive, including parameters."""
         return sum({row.memory: row.bytes for row in self.held}.values())
 
+    @property
     def by_kind(self) -> dict[str, int]:
         """Bytes by kind: "op", "inside" (by-products of kernels), "parameter", "input"…"""
         first = {row.memory: row for row in reversed(self.held)}.values()
         kinds = dict.fromkeys(row.kind for row in self.held)
         return {kind: sum(row.bytes for row in first if row.kind == kind) for kind in kinds}
 
+    @property
     def by_op(self) -> dict[Op, int]:
         """Bytes that the backward of each op needs, largest first; a tensor that two ops need counts for both."""
         by_op: dict[Op, dict[int, int]] = {}
@@ -89,8 +91,8 @@ class Retained:
     def __repr__(self) -> str:
         if not self.held:
             return f"<Retained: nothing. {self.note}>"
-        kinds = ", ".join(f"{human_bytes(size)} {_WORDS.get(kind, kind)}" for kind, size in self.by_kind().items())
-        needs = self.by_op()
+        kinds = ", ".join(f"{human_bytes(size)} {_WORDS.get(kind, kind)}" for kind, size in self.by_kind.items())
+        needs = self.by_op
         lines = [f"<Retained: {human_bytes(self.bytes)} for the backward of {len(needs)} ops>", clipped(f"  {kinds}")]
         for op, size in list(needs.items())[:_MOST_LINES]:
             rows = [row for row in self.held if row.op == op]

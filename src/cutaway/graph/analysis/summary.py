@@ -62,11 +62,14 @@ def _oddities(trace: Trace) -> list[str]:
 
 def _functions(trace: Trace, most: int) -> list[str]:
     rows = trace.ops.totals("function")
-    return [
+    lines = [
         f"    {clipped(name, 30):<30} {row.count:>6}×  {human_seconds(row.seconds):>9}"
         f"  {row.share:>4.0%}  {human_number(row.flops) if row.flops else '':>8}".rstrip()
-        for name, row in list(rows.items())[:most]
+        for name, row in rows.items()
     ]
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], f"    … and {plural(len(lines) - most + 1, 'more function')}"]
 
 
 def _endpoints(paths: Iterable[str], ops: Iterable[Op]) -> str:

@@ -19,6 +19,7 @@ from cutaway.core.units.rules import is_constructor, rule_of
 from cutaway.graph import tables as kinds
 from cutaway.graph.tables import CallRow, Tables
 
+# The integers of a quantized tensor stand for floats.
 _FLOATS = ("float", "bfloat", "half", "double", "complex", "quint", "qint")
 _KINDS: dict[str, Kind] = {kinds.INPUT: ACTIVATION, kinds.PARAMETER: PARAMETER}
 _PLAIN = frozenset([int, float, bool, str, type(None)])
@@ -56,6 +57,7 @@ def _walk(tables: Tables, sample_dims: Mapping[int, int | None] | None) -> Walk:
     """Walk the graph until the assumed sample dimension of every input is one that the model never computes across."""
     given = dict(sample_dims or {})
     tried: dict[int, int | None] = {node: given.get(node, 0) for node in input_nodes(tables)}
+    # Each round moves a wrong dimension one further, and after the last one to None, so the loop ends.
     while True:
         walk = Walk(tables, tried)
         wrong = [node for node in walk.inputs_computed_across() if node not in given]
@@ -179,6 +181,7 @@ class Walk:
             value.had_units |= each.had_units
             value.is_contradictory |= each.is_contradictory and not each.has_units
         value.is_contradictory = call.is_contradictory or (value.is_contradictory and not value.has_units)
+        # Learned queries that a layer has projected are activations, although computed from parameters only.
         value.kind = ACTIVATION if call.is_layer else CONSTANT if created else _kind_of(given)
         if value.kind == CONSTANT and self._is_input(value.number):
             # Computed outside the model, from tensors that are no inputs: a batch sliced from the data.
@@ -252,6 +255,7 @@ class Walk:
         """
         late: dict[int, list[Factor]] = {}
         parents = self.tables.nodes.parents
+        # From users to producers: children come after their parents.
         for value in reversed(self.values):
             if value is None or value.has_units or not value.had_units:
                 continue

@@ -79,6 +79,7 @@ class Fork:
     def text(self) -> str:
         """The source of the test, on one line."""
         first, last = self.test.lineno, self.test.end_lineno or self.test.lineno
+        # `ast` counts columns in UTF-8 bytes.
         lines = [line.encode() for line in self.file[first - 1 : last]]
         lines[-1] = lines[-1][: self.test.end_col_offset]
         lines[0] = lines[0][self.test.col_offset :]
@@ -175,6 +176,7 @@ def _forks_of(file: str) -> Mapping[int, tuple[Fork, ...]]:
     return _forks_in("".join(linecache.getlines(file)))
 
 
+# By text, so that an edited file or notebook cell is parsed again.
 @lru_cache(maxsize=64)
 def _forks_in(text: str) -> Mapping[int, tuple[Fork, ...]]:
     """Line → the forks whose tests are on it."""
@@ -218,6 +220,7 @@ class _Reader:
                     yield self.fork("case", node.guard, _body(node), Arm("next"))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 yield from self.filters(node)
+            # `ast.walk` visits outer nodes first, so a test has marked its parts before they are visited.
             case ast.BoolOp() if id(node) not in self.asked:
                 kind = "and" if isinstance(node.op, ast.And) else "or"
                 right = Arm("right", (Span.of(node.values[1], node.values[-1]),))

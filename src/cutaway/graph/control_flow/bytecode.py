@@ -250,6 +250,7 @@ class CodeAnalysis:
         todo = [(start, _AHEAD)]
         pending: dict[int, State] = {start: state}
         while todo:
+            # In the order of the code, so that a block is mostly walked after all blocks that lead to it.
             index, ahead = heappop(todo)
             if index not in pending:
                 continue
@@ -291,6 +292,7 @@ class CodeAnalysis:
             elif last.opname not in ALWAYS:
                 adjust(after, dis.stack_effect(last.opcode, last.arg, jump=is_taken), last.offset)
             ways.append((way, after))
+        # A dead variable would make the followed value seem alive, and the walk would not end soon after its last use.
         for way, after in ways:
             after.names = {name: operand for name, operand in after.names.items() if way in self._blocks_before(name)}
         return ways

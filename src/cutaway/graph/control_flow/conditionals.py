@@ -97,10 +97,10 @@ class Conditionals(Sequence[Conditional]):
 
     @cached_property
     def _by_node(self) -> dict[int, list[Conditional]]:
-        found: dict[int, list[Conditional]] = defaultdict(list)
+        by_node: dict[int, list[Conditional]] = defaultdict(list)
         for row, conditional in zip(self._tests, self._all, strict=True):
-            found[row.node].append(conditional)
-        return dict(found)
+            by_node[row.node].append(conditional)
+        return dict(by_node)
 
     def of(self, node: int) -> tuple[Conditional, ...]:
         """The conditionals that a node decided."""
@@ -110,26 +110,22 @@ class Conditionals(Sequence[Conditional]):
 
     def branch_of(self, node: int) -> list[int]:
         """The ancestors of a deciding node that lead to no output, in order, including itself."""
-        seen = {node}
-        todo = [node]
-        while todo:
-            for parent in self._trace.tables.nodes.parents[todo.pop()]:
-                if parent not in seen and self._is_aside(parent):
-                    seen.add(parent)
-                    todo.append(parent)
-        return sorted(seen)
+        return sorted(self._with_ancestors_aside({node}))
 
     @cached_property
     def branch_nodes(self) -> frozenset[int]:
         """The nodes of all branches."""
-        seen = {row.node for row in self._tests}
-        todo = list(seen)
+        return frozenset(self._with_ancestors_aside({row.node for row in self._tests}))
+
+    def _with_ancestors_aside(self, nodes: set[int]) -> set[int]:
+        """These nodes, and their ancestors that lead to no output."""
+        seen, todo = set(nodes), list(nodes)
         while todo:
             for parent in self._trace.tables.nodes.parents[todo.pop()]:
                 if parent not in seen and self._is_aside(parent):
                     seen.add(parent)
                     todo.append(parent)
-        return frozenset(seen)
+        return seen
 
     @cached_property
     def starts(self) -> frozenset[tuple[int, int]]:
@@ -155,11 +151,11 @@ class Conditionals(Sequence[Conditional]):
 
     @cached_property
     def _under(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = defaultdict(list)
+        under: dict[int, list[int]] = defaultdict(list)
         for node in self._trace.op_nodes:
             for number in self.outcomes.around(node):
-                found[number].append(node)
-        return dict(found)
+                under[number].append(node)
+        return dict(under)
 
     def nodes_under(self, number: int) -> list[int]:
         """The nodes that ran in the taken branch of a conditional."""

@@ -160,6 +160,7 @@ class _Finder:
                 continue  # only the last value that `all(…)` or `any(…)` read determines its result
             if analysis.decisions(offset):
                 truths = analysis.truths(offset, _window(i, seen, analysis, last))
+                # A loop takes few different ways in thousands of iterations, so most of them are known.
                 key = frame[0], offset, frozenset(truths.items())
                 if key not in self.known:
                     self.known[key] = list(self.decide(escape, frame, analysis, truths))

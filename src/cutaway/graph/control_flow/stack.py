@@ -21,6 +21,7 @@ from cutaway.graph.control_flow.symbolic import (
 
 ALWAYS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE", "JUMP"})
 """Jumps without a condition."""
+# Of several Python versions: PRECALL is in 3.11 only, KW_NAMES up to 3.12, TO_BOOL from 3.13.
 _NEUTRAL = frozenset(
     [*ALWAYS, "NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "EXTENDED_ARG", "COPY_FREE_VARS", "MAKE_CELL", "TO_BOOL"]
 )
@@ -74,6 +75,7 @@ class State:
 
     def join(self, other: State) -> bool:
         """Merge the state of another path to the same place; returns whether anything changed."""
+        # Aligned at the top: a walk that begins in the middle of the code does not know the bottom of the stack.
         depth = min(len(self.stack), len(other.stack))
         top, other_top = self.stack[len(self.stack) - depth :], other.stack[len(other.stack) - depth :]
         stack = [merge_operands(a, b) for a, b in zip(top, other_top, strict=True)]
@@ -169,6 +171,7 @@ def _delete(instruction: dis.Instruction, state: State) -> None:
 
 
 def _load_global(instruction: dis.Instruction, state: State) -> None:
+    # Since 3.11, the lowest bit of the argument says that a NULL is pushed for the call that follows.
     name = Opaque(instruction.argval)
     for expression in (_NULL, name) if (instruction.arg or 0) & 1 else (name,):
         state.push(expression, instruction.offset)

@@ -38,6 +38,7 @@ def _fingerprint(code: CodeType) -> str:
         *(code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars),
         *(code.co_code, code.co_linetable, _constant_text(code.co_consts)),
     )
+    # A string constant can contain a lone surrogate, which UTF-8 rejects.
     return blake2b(repr(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 

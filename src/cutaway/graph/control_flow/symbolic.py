@@ -61,6 +61,7 @@ class Apply:
 Expression = Opaque | Several | Constant | Escape | Apply
 
 UNKNOWN: Final = Opaque()
+# A loop that adds to a number would build an expression without end.
 _DEEPEST = 40
 
 CONVERSIONS: dict[str, Callable[..., Any]] = {

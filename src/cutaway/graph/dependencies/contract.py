@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from cutaway.core.events import Context
-from cutaway.graph.tables import ALIAS, IDENTITY, INPLACE, LEFT_TORCH, NEEDS_GRAD, OP, PARAMETER, Nodes, Tables
+from cutaway.graph.tables import ALIAS, INPLACE, LEFT_TORCH, NEEDS_GRAD, OP, PARAMETER, Nodes, Tables
 
 _APART: Final = frozenset({"detach", "data"})
 """Functions that return the same memory without its autograd history."""
@@ -156,13 +156,6 @@ def parameter_rows(tables: Tables) -> dict[int, int]:
             if source is not None:
                 found[row] = source
     return found
-
-
-def maker(nodes: Nodes, row: int) -> int:
-    """The row that made the tensor of a row: another one if the op returned its input unchanged."""
-    while nodes.flags[row] & IDENTITY and nodes.parents[row] and nodes.name[row] != "grad":
-        row = nodes.parents[row][0]
-    return row
 
 
 def _target(nodes: Nodes, row: int) -> int:

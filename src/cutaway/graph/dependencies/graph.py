@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import DamagedError, InputError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import nearest_hint
 from cutaway.graph.dependencies.contract import Contraction
 from cutaway.graph.dependencies.locate import NOWHERE, Places
 
@@ -125,6 +125,7 @@ class Dependencies:
     @staticmethod
     def read(plain: Any) -> Dependencies:
         """Read a graph from the result of `plain`; raises `DamagedError` for anything else."""
+        # Archives are untrusted: check everything that later code relies on.
         parts = plain if isinstance(plain, Mapping) else {}
         nodes = tuple(_read_node(fields) for fields in _maps(parts.get("nodes"), "nodes"))
         links = tuple(_read_link(fields) for fields in _maps(parts.get("links"), "links"))
@@ -188,6 +189,7 @@ def _parents(trace: Trace, drafts: Sequence[_Draft], parameters: Mapping[int, in
                     ways.setdefault(other, False)
             for parent in flow:
                 ways.update(dict.fromkeys(owners[parent], True))
+            # Tensors that share a node must not link it to itself.
             ways.pop(name, None)
     return found
 
@@ -215,6 +217,7 @@ def _drafts(recorded: Sequence[RecordedSite], places: Places) -> list[_Draft]:
     """The nodes, without links. A tensor without a `node` joins the node of the same tensor, if there is one."""
     drafts: dict[str, _Draft] = {}
     by_rows: dict[tuple[int, ...], str] = {}
+    # Tensors with a stated node first, so that other names of the same tensor join that node.
     for number, tensor in sorted(enumerate(recorded), key=lambda pair: not pair[1].node):
         rows = places.rows_of((tensor.site, *tensor.names))
         name = tensor.node or by_rows.get(rows, tensor.site)
@@ -249,9 +252,8 @@ def _manual(wanted: Sequence[tuple[str, str]], nodes: Sequence[Node], links: Seq
     for pair in wanted:
         for name in pair:
             if name not in names:
-                near = nearest(name, names)
-                hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-                raise InputError(f"cannot link {pair[0]!r} to {pair[1]!r}, because {name!r} is not recorded.{hint}")
+                near = nearest_hint(name, names)
+                raise InputError(f"cannot link {pair[0]!r} to {pair[1]!r}, because {name!r} is not recorded.{near}")
         parent, child = names[pair[0]], names[pair[1]]
         if child in below.get(parent, ()):
             continue

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from cutaway.core.errors import SiteSyntaxError
 from cutaway.core.pytree import escape
 from cutaway.core.sites import ROOT, Site
-from cutaway.graph.dependencies.contract import maker, parameter_rows
+from cutaway.graph.dependencies.contract import parameter_rows
 from cutaway.graph.lookup import index_of
-from cutaway.graph.tables import BUFFER, INPUT, PARAMETER
+from cutaway.graph.tables import BUFFER, INPUT, PARAMETER, maker
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace

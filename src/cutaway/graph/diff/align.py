@@ -76,6 +76,7 @@ class _Side:
             call = nodes.call[node]
             self.items.setdefault(call, []).append(len(self.events))
             self.events.append([node])
+            # A module call stands where its first op ran.
             while call not in placed:
                 placed.add(call)
                 self.items.setdefault(rows[call].parent, []).append(~call)

@@ -26,6 +26,7 @@ def sources_of(a: Trace, b: Trace, ops: list[Pair]) -> tuple[Pair, ...]:
     same_address = [(m, t) for m, t in edges if one.path[m] == two.path[t]]
     addresses = {two.path[t]: t for t, kind in enumerate(two.kind) if kind in (PARAMETER, BUFFER)}
     rest = [(m, addresses[one.path[m]]) for m, k in enumerate(one.kind) if k in kinds and one.path[m] in addresses]
+    # Equal addresses first, so that no other reader of a tied parameter takes its counterpart.
     for mine, other in (*same_address, *edges, *rest):
         if mine not in found and other not in taken:
             found[mine] = other
@@ -68,6 +69,7 @@ def modules_of(a: Trace, b: Trace, ops: list[Pair], walked: list[Pair]) -> tuple
     seen: set[Pair] = set()
     ran: tuple[set[int], set[int]] = (set(), set())
     for calls in (*walked, *((one.nodes.call[mine], two.nodes.call[other]) for mine, other in ops)):
+        # Call 0 is the code outside all modules.
         while all(calls) and calls not in seen:
             seen.add(calls)
             votes.append((one.calls[calls[0]].module, two.calls[calls[1]].module))

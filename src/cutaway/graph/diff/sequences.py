@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+# 128 MB.
 _MOST_BITS = 1 << 30
 """Largest size of the bit table; if more bits are needed, both sequences are cut in half."""
 
 
+# 16 MB in int32.
 MOST_CELLS = 4_000_000
 """Largest size of a table of weights."""
 

@@ -10,7 +10,7 @@ from cutaway.graph.control_flow.source import Source
 from cutaway.graph.diff.align import Alignment, arguments_of
 from cutaway.graph.diff.match import MISSING, Pair, by_path
 from cutaway.graph.op import Op
-from cutaway.graph.tables import IDENTITY, INPUT, OP, Nodes
+from cutaway.graph.tables import INPUT, OP, maker
 from cutaway.graph.trace import Trace
 from cutaway.results.diff import Aspect, Change, Kind
 
@@ -92,8 +92,8 @@ class _Wiring:
         if old in self._there and new in self._here:
             # An op that returns its input unchanged counts as that input: dropout in eval mode.
             one, two = self._one, self._two
-            same_before = _maker(one, old) == _maker(one, self._here[new])
-            return same_before or _maker(two, new) == _maker(two, self._there[old])
+            same_before = maker(one, old) == maker(one, self._here[new])
+            return same_before or maker(two, new) == maker(two, self._there[old])
         ways = self._shared_ancestors(old, is_new=False), self._shared_ancestors(new, is_new=True)
         return not ways[0].isdisjoint(ways[1]) or not all(ways)
 
@@ -115,13 +115,6 @@ class _Wiring:
             left.extend(above)
         self._through[is_new, node] = frozenset(found)
         return self._through[is_new, node]
-
-
-def _maker(nodes: Nodes, node: int) -> int:
-    """The node that made the tensor of this node."""
-    while nodes.flags[node] & IDENTITY and nodes.parents[node]:
-        node = nodes.parents[node][0]
-    return node
 
 
 def _describe(op: Op) -> str:

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 
 from cutaway.core.errors import InputError, MemoryLimitError
+from cutaway.core.formatting import human_bytes
+from cutaway.lm.arguments import byte_limit
 from cutaway.lm.attention.weights import attention_heads, attention_weights
 from cutaway.lm.logit_attribution.direction import source_positions
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Heads, Layers, Role, layer_indices
+from cutaway.lm.model.parts import Heads, layer_indices
 from cutaway.results.attention import Attention
-from cutaway.results.generation import Generation
-
-LIMIT = 2**30
-"""Bytes of weights that may be stored, by default."""
+from cutaway.results.generation import Generation, LayerChoice
+from cutaway.results.tokens import Role
 
 
 def attention(
@@ -25,19 +25,12 @@ def attention(
     *,
     role: Role | None = None,
     cross: bool = False,
-    layers: Layers = None,
+    layers: LayerChoice = None,
     rows: Literal["all", "targets"] = "all",
-    limit: int = LIMIT,
+    limit: int = 2**30,
 ) -> Attention:
-    """The attention weights over the tokens that a model read and generated: `gen.attention()`.
-
-    Args:
-        role: "encoder" or "decoder" of an encoder–decoder; by default the stack that leads to the logits.
-        cross: cross-attention of the decoder to the encoder, instead of self-attention.
-        layers: which layers, counted from 0 or from the end, or a slice; all by default.
-        rows: "all" queries, or only those that the "targets" were predicted at.
-        limit: bytes of weights that may be stored. If float32 does not fit, they are stored as float16.
-    """
+    """Read the attention weights of a generation; see `Generation.attention` for the arguments."""
+    limit = byte_limit(limit)
     run = PromptRun.of(gen)
     asked = _role(run, role, cross)
     heads = attention_heads(run, asked, is_cross=cross)
@@ -49,8 +42,8 @@ def attention(
         raise InputError(
             f"rows={rows!r}: give 'all', or 'targets' for only the queries that targets were predicted at."
         )
-    own = _rows(run) if read is gen.read else []
-    at = sorted(set(own)) if rows == "targets" else list(range(len(read)))
+    target_rows = _rows(run) if read is gen.read else []
+    at = sorted(set(target_rows)) if rows == "targets" else list(range(len(read)))
     if not at:
         why = "no single query predicts a label" if read is gen.read else "an encoder predicts no targets"
         raise InputError(f"rows='targets': {why}; leave rows= out.")
@@ -65,8 +58,8 @@ def attention(
         queries=tuple(read.pieces[i] for i in at),
         keys=given.pieces,
         positions=np.array(at, np.int64),
-        rows=np.array([at.index(row) for row in own], np.int64),
-        targets=gen.targets.pieces if own else (),
+        rows=np.array([at.index(row) for row in target_rows], np.int64),
+        targets=gen.targets.pieces if target_rows else (),
         role=asked,
         is_cross=cross,
         n_layers=len(heads),
@@ -83,8 +76,8 @@ def _role(run: PromptRun, role: Any, cross: bool) -> Role:
             "cross=True is attention of a decoder to an encoder: "
             + ("leave out role=." if role == "encoder" else f"{type(run.model).__name__} has no encoder.")
         )
-    found: Role = run.anatomy.stack.role if role is None else role
-    return found
+    stack_role: Role = run.anatomy.stack.role if role is None else role
+    return stack_role
 
 
 def _rows(run: PromptRun) -> list[int]:
@@ -92,8 +85,8 @@ def _rows(run: PromptRun) -> list[int]:
     if run.kind != "classifier":
         return list(run.rows.tolist())
     with torch.inference_mode(False):
-        found = source_positions(run, run.hidden()[-1])
-    return [] if found is None else list(found.tolist())
+        positions = source_positions(run, run.hidden()[-1])
+    return [] if positions is None else list(positions.tolist())
 
 
 def _dtype(heads: Sequence[Heads], n_rows: int, n_keys: int, limit: int, *, is_all: bool) -> torch.dtype:
@@ -105,6 +98,6 @@ def _dtype(heads: Sequence[Heads], n_rows: int, n_keys: int, limit: int, *, is_a
         return torch.float16
     less = "rows='targets', " if is_all else ""
     raise MemoryLimitError(
-        f"attention of {len(heads)} layers over {n_rows:,} × {n_keys:,} tokens takes {2 * n / 2**30:.2f} GiB even as "
-        f"float16, but the limit is {limit / 2**30:.2f} GiB: give {less}fewer layers=, or limit={2 * n}."
+        f"attention of {len(heads)} layers over {n_rows:,} × {n_keys:,} tokens takes {human_bytes(2 * n)} even as "
+        f"float16, but the limit is {human_bytes(limit)}: give {less}fewer layers=, or limit={2 * n}."
     )

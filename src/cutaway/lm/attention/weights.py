@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from cutaway.capture.interventions.edit import edit
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Heads, Role
+from cutaway.lm.model.parts import Heads
+from cutaway.results.tokens import Role
 
 
 def attention_weights(
@@ -35,18 +36,19 @@ def attention_weights(
         dtype: how the weights are stored; the dtype of the model by default.
     """
     heads = attention_heads(run, role, is_cross=is_cross)
-    wanted = [heads[layer] for layer in (range(len(heads)) if layers is None else layers)]
+    chosen = [heads[layer] for layer in (range(len(heads)) if layers is None else layers)]
     n_keys = len(run.ids("encoder" if is_cross else _role(run, role)))
-    found: dict[str, Tensor] = {}
+    weights_by_op: dict[str, Tensor] = {}
 
     def note(site: str, weights: Tensor) -> None:
         where = weights.device if dtype is None else "cpu"
-        found[site] = weights[..., :n_keys].detach().to(where, dtype, copy=True)
+        # GPT-OSS appends a column for its attention sink, which belongs to no token.
+        weights_by_op[site] = weights[..., :n_keys].detach().to(where, dtype, copy=True)
 
     asked = None if rows is None else torch.tensor(list(rows), device=run.device)
     # The arguments of a fused kernel are at no site: a replacement function records them and calls the kernel.
-    fused = {each.op: _recording_attention(each, note, asked) for each in wanted if each.is_fused}
-    plain = {each.op: each for each in wanted if not each.is_fused}
+    fused = {each.op: _recording_attention(each, note, asked) for each in chosen if each.is_fused}
+    plain = {each.op: each for each in chosen if not each.is_fused}
 
     def see(site: str, value: Tensor) -> None:
         weights = value.reshape(-1, plain[site].n_heads, *value.shape[-2:])[0]  # some models merge samples and heads
@@ -54,17 +56,17 @@ def attention_weights(
 
     with _without_fastpath(), edit(run.model, fused) if fused else nullcontext(), run.observe(list(plain), see):
         run.forward()
-    return torch.stack([found[each.op] for each in wanted])
+    return torch.stack([weights_by_op[each.op] for each in chosen])
 
 
 def attention_heads(run: PromptRun, role: Role | None = None, *, is_cross: bool = False) -> list[Heads]:
     """The self- or cross-attention layers of a stack, in order; raises if there are none."""
     by_block = run.anatomy.heads(_role(run, role))
-    found = [heads for block in by_block for heads in block if heads.is_cross == is_cross]
-    if not found:
+    matching = [heads for block in by_block for heads in block if heads.is_cross == is_cross]
+    if not matching:
         to = "to an encoder" if is_cross else "to itself"
         raise InputError(f"{type(run.model).__name__} has no attention {to} in this stack.")
-    return found
+    return matching
 
 
 @contextmanager
@@ -106,6 +108,7 @@ def _weights(
     """(…, head, row, key): the weights inside `scaled_dot_product_attention`, at some rows or all."""
     n = query.shape[-2]
     at = torch.arange(n, device=query.device) if rows is None else rows
+    # Grouped-query attention: several query heads share one key head.
     if key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
     scores = query[..., at, :] @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)

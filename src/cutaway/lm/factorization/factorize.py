@@ -9,23 +9,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, MissingExtraError
+from cutaway.core.formatting import hint
 from cutaway.core.matrices import as_matrix
-from cutaway.results.factors import FactorMethod, Factors, FactorText
+from cutaway.lm.arguments import option_names, whole_number
+from cutaway.results.factors import FactorMethod, Factors, FactorText, NmfStart
 from cutaway.store.activations.activations import Activations
 
 Floats = NDArray[np.float64]
-Start = Literal["svd", "random"]
-"""How NMF is initialized:
-
-svd      from the singular vectors without their negative parts (NNDSVD, Boutsidis and Gallopoulos 2008)
-random   from random numbers, as Ecco does; distinct factors may be missed, depending on the seed
-"""
 _STARTS = 4
 """Number of k-means initializations; the best is used."""
 
@@ -42,7 +39,7 @@ class Factorization:
     notes: tuple[str, ...] = ()
 
 
-def factored(
+def factorize(
     values: Any,
     n: int,
     method: FactorMethod = "nmf",
@@ -50,34 +47,41 @@ def factored(
     seed: int = 0,
     pieces: Sequence[str] = (),
     n_prompt: int | None = None,
-    **options: Any,
+    start: NmfStart | None = None,
+    max_iter: int | None = None,
+    tolerance: float | None = None,
 ) -> Factors:
     """Factorize positions × units into n factors.
 
     >>> when = np.array([[1.0, 0, 1, 0], [0, 2.0, 0, 2]])
     >>> which = np.array([[1.0, 1, 0], [0, 0, 3.0]])
-    >>> found = factored(when.T @ which, 2)
-    >>> found.strongest.tolist(), found.counts.tolist(), round(found.error, 3)
+    >>> factors = factorize(when.T @ which, 2)
+    >>> factors.strongest.tolist(), factors.counts.tolist(), round(factors.error, 3)
     ([1, 0, 1, 0], [1, 2], 0.0)
 
     Args:
         values: positions × units as an array, a tensor or `Activations`; or a mapping from layer to such an array, in
             the order of the model.
         n: how many factors; never more than positions.
+        method: "nmf", "pca" or "kmeans" (clusters of units).
         seed: seed for the initialization of NMF and k-means.
         pieces: the text of each token, one per position, or one more for the last generated token.
         n_prompt: how many of the tokens belong to the prompt.
-        options: for NMF: `start` ("svd", or "random" as in Ecco), `max_iter` (500) and `tolerance` (1e-4).
+        start: for "nmf": initialization, "svd" (the default), or "random" as in Ecco.
+        max_iter: for "nmf": most iterations; 500 by default.
+        tolerance: for "nmf": when to stop; 1e-4 by default.
     """
+    n = whole_number(n, "n")
+    given = {"start": start, "max_iter": max_iter, "tolerance": tolerance}
+    options = {name: value for name, value in given.items() if value is not None}
+    _check_method(method, options)
     names, parts = _layers(values)
     x = np.concatenate(parts, axis=1)  # (position, unit)
-    if n < 1:
-        raise InputError(f"n={n}: give 1 factor or more.")
     if pieces and not len(x) <= len(pieces) <= len(x) + 1:
         raise InputError(
             f"{len(pieces):,} token texts were given for {len(x):,} positions: give one each, or one more."
         )
-    factors = _factorize(x, n, method, seed, options)
+    factors = _run(x, n, method, seed, options)
     order = _size_order(factors)
     target = np.maximum(x, 0.0) if method == "nmf" else x
     weights, units = factors.weights[order], factors.units[order]
@@ -97,8 +101,15 @@ def factored(
     )
 
 
+@wraps(factorize)
+def factored(*args: Any, **options: Any) -> Factors:
+    """The former name of `factorize`."""
+    warnings.warn("cutaway.lm.factored is now cutaway.lm.factorize", DeprecationWarning, stacklevel=2)
+    return factorize(*args, **options)
+
+
 def nmf(
-    x: Any, n: int, *, seed: int = 0, start: Start = "svd", max_iter: int = 500, tolerance: float = 1e-4
+    x: Any, n: int, *, seed: int = 0, start: NmfStart = "svd", max_iter: int = 500, tolerance: float = 1e-4
 ) -> Factorization:
     """Non-negative matrix factorization by scikit-learn's coordinate descent; negative activations count as 0."""
     if start not in ("svd", "random"):
@@ -136,6 +147,7 @@ def pca(x: Any, n: int) -> Factorization:
     u, s, vt = np.linalg.svd(values - mean, full_matrices=False)
     n_factors = min(n, len(x) - 1, x.shape[1])
     notes = (f"{n_factors} factors instead of {n}: there are no more components.",) if n_factors < n else ()
+    # The sign of a singular vector is arbitrary.
     signs = np.sign(vt[np.arange(n_factors), np.abs(vt[:n_factors]).argmax(axis=1)])
     signs[signs == 0] = 1.0
     return Factorization((u[:, :n_factors] * s[:n_factors] * signs).T, vt[:n_factors] * signs[:, None], mean, notes)
@@ -146,6 +158,8 @@ def kmeans(x: Any, n: int, *, seed: int = 0) -> Factorization:
     KMeans = _sklearn("cluster").KMeans
     n_factors = min(n, x.shape[1])
     columns = np.ascontiguousarray(x.T, np.float64)  # (unit, position)
+    # Units that are always 0 are equal; scikit-learn warns and leaves clusters empty if there are too few distinct
+    # points.
     n_distinct = len(np.unique(columns, axis=0)) if n_factors > 1 else 1
     n_factors = min(n_factors, n_distinct)
     notes = (f"{n_factors} clusters instead of {n}: only {n_factors} units differ.",) if n_factors < n else ()
@@ -154,13 +168,15 @@ def kmeans(x: Any, n: int, *, seed: int = 0) -> Factorization:
     return Factorization(units @ columns / units.sum(axis=1, keepdims=True), units, None, notes)
 
 
-def _factorize(x: NDArray[Any], n: int, method: str, seed: int, options: Mapping[str, Any]) -> Factorization:
-    if method not in ("nmf", "pca", "kmeans"):
-        raise InputError(f"method={method!r}: give 'nmf', 'pca' or 'kmeans'.")
-    offered = ("start", "max_iter", "tolerance") if method == "nmf" else ()
-    for option in options:
-        if option not in offered:
-            raise InputError(f"method={method!r} has no option {option!r}; it has {', '.join(offered) or 'none'}.")
+def _check_method(method: str, options: Mapping[str, Any]) -> None:
+    methods = get_args(FactorMethod)
+    if method not in methods:
+        raise InputError(f"method={method!r}: give {', '.join(map(repr, methods))}.{hint(method, methods)}")
+    if options and method != "nmf":
+        raise InputError(f"method={method!r} does not use {option_names(options)}: for method='nmf' only.")
+
+
+def _run(x: NDArray[Any], n: int, method: str, seed: int, options: Mapping[str, Any]) -> Factorization:
     if method == "nmf":
         return nmf(x, n, seed=seed, **options)
     return pca(x, n) if method == "pca" else kmeans(x, n, seed=seed)
@@ -205,6 +221,7 @@ def _size_order(factors: Factorization) -> NDArray[np.int64]:
 def relative_error(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
     """‖X - WᵀH‖ / ‖X‖, computed in blocks of positions."""
     left = total = 0.0
+    # Activations are float32: a float64 copy of all of them would take twice their memory.
     for start in range(0, len(x), 256):
         block = x[start : start + 256].astype(np.float64)
         if mean is not None:

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.capture.interventions.targets import units_by_site
-from cutaway.core.errors import InputError
-from cutaway.lm.factorization.factorize import factored, relative_error
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import listed
+from cutaway.lm.arguments import whole_number
+from cutaway.lm.factorization.factorize import factorize, relative_error
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Layers, Role, Stack, layer_indices
+from cutaway.lm.model.parts import Stack, layer_indices
 from cutaway.lm.model.unit_values import unit_values
-from cutaway.results.factors import FactorMethod, Factors, FactorText
-from cutaway.results.generation import Generation
+from cutaway.results.factors import FactorMethod, Factors, FactorText, NmfStart
+from cutaway.results.generation import Generation, LayerChoice
+from cutaway.results.tokens import Role
 
 _SELECTION = ("layers", "at", "role")
 """Options that say which neurons were used, so that `Factors.on` can collect them for another text."""
@@ -26,12 +29,14 @@ def factors(
     gen: Generation | Sequence[Generation],
     n: int = 5,
     *,
-    layers: Layers = None,
+    layers: LayerChoice = None,
     method: FactorMethod = "nmf",
     seed: int = 0,
     at: Any = None,
     role: Role | None = None,
-    **options: Any,
+    start: NmfStart | None = None,
+    max_iter: int | None = None,
+    tolerance: float | None = None,
 ) -> Factors:
     """Factorize the activations of feed-forward neurons over the tokens that a model read and generated.
 
@@ -47,32 +52,36 @@ def factors(
         seed: seed for the initialization of NMF and k-means.
         at: other sites, for a model without feed-forward neurons: `"backbone.layers.*.mixer.out_proj@in.0"`.
         role: only "encoder" or "decoder"; by default both, if the model has both.
-        options: for NMF: `start`, `max_iter`, `tolerance`.
+        start: for "nmf": initialization, "svd" (the default), or "random" as in Ecco.
+        max_iter: for "nmf": most iterations; 500 by default.
+        tolerance: for "nmf": when to stop; 1e-4 by default.
     """
     gens = _as_list(gen)
+    n = whole_number(n, "n")  # before the model runs
     neurons = _neuron_matrix(gens, layers, at, role)
     parts = {name: neurons.values[:, place] for name, place in neurons.places.items()}
-    found = factored(parts, n, method, seed=seed, **options)
+    result = factorize(parts, n, method, seed=seed, start=start, max_iter=max_iter, tolerance=tolerance)
     of = {name: gens[0].about[name] for name in ("model", "name") if name in gens[0].about}
-    how = {**of, "n": n, "seed": seed, **options, **neurons.chosen}
-    return replace(found, texts=neurons.texts, about=how, notes=(*neurons.notes, *found.notes))
+    about = {**of, **result.about, **neurons.chosen}
+    return replace(result, texts=neurons.texts, about=about, notes=(*neurons.notes, *result.notes))
 
 
-def on(found: Factors, gen: Generation | Sequence[Generation]) -> Factors:
+def on(factors: Factors, gen: Generation | Sequence[Generation]) -> Factors:
     """Factors of one text, applied to another."""
-    if not set(_SELECTION) & set(found.about):
+    if not set(_SELECTION) & set(factors.about):
         raise InputError("these factors are of plain activations: use factors.transform(values).")
-    chosen = {name: found.about.get(name) for name in _SELECTION}
+    chosen = {name: factors.about.get(name) for name in _SELECTION}
     neurons = _neuron_matrix(_as_list(gen), chosen["layers"], chosen["at"], chosen["role"])  # type: ignore[arg-type]
-    if tuple(neurons.places) != found.layer_names:
+    if tuple(neurons.places) != factors.layer_names:
         raise InputError(
-            f"this generation has neurons at {next(iter(neurons.places))!r} and {len(neurons.places) - 1} more sites, "
-            f"but the factors are of {found.layer_names[0]!r} and {len(found.layer_names) - 1} more: use its model."
+            f"this generation has neurons at {listed(map(repr, neurons.places), 1)}, but the factors are of "
+            f"{listed(map(repr, factors.layer_names), 1)}: use its model."
         )
-    weights = found.transform(neurons.values)
-    target = np.maximum(neurons.values, 0) if found.method == "nmf" else neurons.values
-    error = relative_error(target, weights, found.units, found.mean)
-    return replace(found, weights=weights, texts=neurons.texts, error=error, notes=neurons.notes)
+    weights = factors.transform(neurons.values)
+    # the error of NMF is that of what it approximates: negative activations count as 0
+    target = np.maximum(neurons.values, 0) if factors.method == "nmf" else neurons.values
+    error = relative_error(target, weights, factors.units, factors.mean)
+    return replace(factors, weights=weights, texts=neurons.texts, error=error, notes=neurons.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,7 @@ class _NeuronMatrix:
     notes: tuple[str, ...]
 
 
-def _neuron_matrix(gens: list[Generation], layers: Layers, at: Any, role: Role | None) -> _NeuronMatrix:
+def _neuron_matrix(gens: list[Generation], layers: LayerChoice, at: Any, role: Role | None) -> _NeuronMatrix:
     blocks: list[tuple[FactorText, dict[str, NDArray[np.float32]]]] = []
     chosen: dict[str, object] = {"layers": None, "at": None, "role": role}
     notes: tuple[str, ...] = ()
@@ -101,9 +110,9 @@ def _neuron_matrix(gens: list[Generation], layers: Layers, at: Any, role: Role |
                 columns = _at_sites(run, at)
                 chosen["at"] = list(columns)
             else:
-                own = layer_indices(layers, len(stack.blocks))
-                columns, notes = _feed_forward(run, stack, own)
-                chosen["layers"] = None if layers is None else own
+                indices = layer_indices(layers, len(stack.blocks))
+                columns, notes = _feed_forward(run, stack, indices)
+                chosen["layers"] = None if layers is None else indices
             text = _text(gen, each, start, f"{number}" if len(gens) > 1 else "", len(run.roles) > 1)
             columns = {site: values[: text.end - start] for site, values in columns.items()}
             blocks.append((text, columns))
@@ -125,7 +134,7 @@ def _neuron_matrix(gens: list[Generation], layers: Layers, at: Any, role: Role |
 def _feed_forward(
     run: PromptRun, stack: Stack, layers: list[int]
 ) -> tuple[dict[str, NDArray[np.float32]], tuple[str, ...]]:
-    found = unit_values(run, stack.role, layers=layers)
+    values_by_layer = unit_values(run, stack.role, layers=layers)
     units = [c.units for layer in layers for c in stack.blocks[layer].contributions if c.units is not None]
     if not units:
         raise InputError(f"layers={layers} of {run.anatomy.model_name} have no feed-forward neurons: choose others.")
@@ -135,7 +144,7 @@ def _feed_forward(
         f"Neurons of the {n_experts} experts of a layer are counted one expert after another, {most.width} each. They "
         "share a site, so an edit of one reaches the same neuron of every expert."
     )
-    columns = {each.site: _array(values) for each, values in zip(units, found, strict=True)}
+    columns = {each.site: _array(values) for each, values in zip(units, values_by_layer, strict=True)}
     return columns, (note,) if n_experts > 1 else ()
 
 
@@ -160,21 +169,24 @@ def _text(gen: Generation, role: Role, start: int, number: str, is_encoder_decod
 
 def _roles(run: PromptRun, role: Role | None, at: Any) -> tuple[Role, ...]:
     if role is not None and role not in run.roles:
-        raise InputError(f"role={role!r}: this model has {' and '.join(run.roles)}.")
+        raise InputError(f"role={role!r}: {type(run.model).__name__} has {' and '.join(map(repr, run.roles))}.")
     if at is not None and role is None:
         return run.roles[-1:]
     return run.roles if role is None else (role,)
 
 
 def _as_list(gen: Any) -> list[Generation]:
-    found = [gen] if isinstance(gen, Generation) else gen
-    if not isinstance(found, (list, tuple)) or not found or not all(isinstance(each, Generation) for each in found):
-        raise InputError(
-            "give a generation of cutaway.generate, or a list of them; for plain activations use cutaway.lm.factored."
+    gens = [gen] if isinstance(gen, Generation) else gen
+    if not isinstance(gens, (list, tuple)) or not all(isinstance(each, Generation) for each in gens):
+        raise InputTypeError(
+            f"gen is a {type(gen).__name__}: give a generation of cutaway.generate, or a list of them. For plain "
+            "activations, use cutaway.lm.factorize."
         )
-    return list(found)
+    if not gens:
+        raise InputError("the list of generations is empty: give at least one.")
+    return list(gens)
 
 
 def _array(values: Any) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = values.detach().float().cpu().numpy()
-    return found
+    array: NDArray[np.float32] = values.detach().float().cpu().numpy()
+    return array

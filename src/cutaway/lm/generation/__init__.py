@@ -2,6 +2,7 @@
 
 beams       Records all beams of a beam search as a tree
 build       Builds a `Generation` from token ids
+classes     The classes that the logits of a model score: tokens, or the labels of a classifier
 classify    Masked language models and classifiers: fill masks, label texts or tokens
 generate    `cutaway.generate`: runs a language model and stores exactly what it read and chose
 model_kind  The kind of a language model, found by running it

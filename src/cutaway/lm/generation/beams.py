@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from cutaway.lm.generation.tokens import TokenReader
-from cutaway.results.generation import Beams
+from cutaway.results.tokens import Beams
 
 
 class BeamRecorder:
@@ -31,6 +31,7 @@ class BeamRecorder:
         self._note(rows)
         self._rows, self._scores = rows, scores.detach().clone()
         if self._ends:
+            # A beam that ends is not among the rows of the next step, so its end is noted in advance.
             of_ends = scores[:, self._ends].tolist()
             for row, values in zip(rows, of_ends, strict=True):
                 self._ended |= {(*row, end): value for end, value in zip(self._ends, values, strict=True)}
@@ -38,6 +39,7 @@ class BeamRecorder:
 
     def _note(self, rows: list[tuple[int, ...]]) -> None:
         """Stores the log-probability of each row that extends a beam of the previous step."""
+        # At the first step all beams are the same prompt; the first one stands for them.
         before = {row: i for i, row in reversed(list(enumerate(self._rows)))}
         for row in rows:
             if self._scores is not None and row[:-1] in before and row not in self._nodes:
@@ -54,13 +56,14 @@ class BeamRecorder:
                     self._nodes.setdefault(row[:n], self._ended[row[:n]])
                     break
         chosen = (*start, *best)
+        # Parents precede their children, so one pass sums up the scores.
         nodes = sorted(self._nodes, key=len)
         number = {row: i for i, row in enumerate(nodes)}
         parents = [number.get(row[:-1], -1) for row in nodes]
         logprobs = [self._nodes[row] for row in nodes]
         scores: list[float] = []
-        for parent, own in zip(parents, logprobs, strict=True):
-            scores.append(own + (scores[parent] if parent >= 0 else 0.0))
+        for parent, logprob in zip(parents, logprobs, strict=True):
+            scores.append(logprob + (scores[parent] if parent >= 0 else 0.0))
         ids = [row[-1] for row in nodes]
         return Beams(
             ids=np.array(ids, np.int64),

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.core.errors import InputError
-from cutaway.lm.generation.model_kind import check_length
 from cutaway.lm.generation.prompts import Prompt
 from cutaway.lm.generation.scores import output_form, step_scores
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.results.generation import Beams, Generation, GenerationKind, Steps, Tokens
+from cutaway.lm.model.language_model import check_length
+from cutaway.results.generation import Generation, GenerationKind
+from cutaway.results.tokens import Beams, Steps, Tokens
 
 _MAX_REPR = 200
 
@@ -62,13 +63,14 @@ def build_generation(
         source=pieces.tokens(prompt.ids, prompt.segments) if is_encoder_decoder else None,
         more_inputs={name: np.array(values, np.int64) for name, values in prompt.extra_inputs.items()},
     )
+    # Tokenizers return token_type_ids also for models that take none.
     run = PromptRun.of(bare, model=model)
     bare = _drop_unused_inputs(bare, run)
     with context_errors(model, len(read)):
         logits = PromptRun.of(bare, model=model).logits()
     picked = logits.argmax(-1) if chosen is None else torch.as_tensor(list(chosen), device=logits.device)
     targets = _target_tokens(picked.tolist(), labels, pieces)
-    made = Generation(
+    generation = Generation(
         kind=kind,
         read=bare.read,
         n_prompt=n_prompt,
@@ -85,7 +87,7 @@ def build_generation(
         more_inputs=bare.more_inputs,
         about=_about(model, tokenizer),
     )
-    return made.with_model(model, tokenizer)
+    return generation.with_model(model, tokenizer)
 
 
 @contextmanager
@@ -93,6 +95,7 @@ def context_errors(model: nn.Module, n: int) -> Iterator[None]:
     """Turns an index error of a text longer than the context into an `InputError`."""
     try:
         yield
+    # The config is not reliable: the positions of RoBERTa begin at 2, so it reads two tokens fewer than it says.
     except (IndexError, RuntimeError) as error:
         if not isinstance(error, IndexError) and "out of bounds" not in str(error):
             raise
@@ -104,8 +107,8 @@ def context_errors(model: nn.Module, n: int) -> Iterator[None]:
 
 def _drop_unused_inputs(gen: Generation, run: PromptRun) -> Generation:
     """The generation without inputs that the model's forward does not accept."""
-    kept = {name: values for name, values in gen.more_inputs.items() if name in run.accepted}
-    return replace(gen, more_inputs=kept)
+    accepted = {name: values for name, values in gen.more_inputs.items() if name in run.accepted}
+    return replace(gen, more_inputs=accepted)
 
 
 def _text(kind: str, read: Sequence[int], rows: Sequence[int], targets: Tokens, pieces: TokenReader) -> str:
@@ -137,12 +140,13 @@ def plain_option(value: object) -> object:
         return value
     if isinstance(value, (list, tuple)):
         return tuple(plain_option(each) for each in value)
+    # Functions and configs cannot be saved.
     return repr(value)[:_MAX_REPR]
 
 
 def _about(model: Any, tokenizer: Any) -> dict[str, object]:
     config = getattr(model, "config", None)
-    found: dict[str, object] = {
+    facts: dict[str, object] = {
         "model": type(model).__name__,
         "name": str(getattr(config, "_name_or_path", "") or getattr(config, "name_or_path", "") or ""),
         "dtype": str(next((p.dtype for p in model.parameters()), "")).removeprefix("torch."),
@@ -150,7 +154,7 @@ def _about(model: Any, tokenizer: Any) -> dict[str, object]:
         "torch": str(torch.__version__),
         "transformers": str(getattr(sys.modules.get("transformers"), "__version__", "")),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _empty(*shape: int) -> Any:

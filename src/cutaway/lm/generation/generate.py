@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from inspect import signature
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -14,13 +15,23 @@ from cutaway.capture import sessions
 from cutaway.capture.interventions.token_positions import generation_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.capture.model.rng_state import seed_rng
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import hint
+from cutaway.lm.arguments import option_names, whole_number
 from cutaway.lm.generation.beams import BeamRecorder
 from cutaway.lm.generation.build import build_generation
 from cutaway.lm.generation.classify import classify, fill
-from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of
-from cutaway.lm.generation.prompts import Prompt, encode_continuation, encode_prompt, is_prompt_list
+from cutaway.lm.generation.model_kind import kind_of
+from cutaway.lm.generation.prompts import (
+    Prompt,
+    PromptList,
+    check_tokenizer,
+    encode_continuation,
+    encode_prompt,
+    is_prompt_list,
+)
 from cutaway.lm.generation.tokens import TokenReader
+from cutaway.lm.model.language_model import accepted_by, check_ids, check_length, eager_module
 from cutaway.results.generation import Generation
 
 OnToken = Callable[[str, int], object]
@@ -44,9 +55,32 @@ _INHERITED = {
     "exponential_decay_length_penalty": None, "guidance_scale": None, "watermarking_config": None,
 }  # fmt: skip
 """Options that apply from the model's generation config, with the values that have no effect."""
+_COMMON = ("max_new_tokens", "do_sample", "temperature", "top_k", "top_p", "num_beams", "on_token", "stop_strings")
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 
 
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: PromptList,
+    *,
+    max_new_tokens: int = 20,
+    text: Any = None,
+    do_sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    num_beams: int | None = None,
+    repetition_penalty: float | None = None,
+    stop_strings: str | list[str] | None = None,
+    seed: int = 0,
+    on_token: OnToken | None = None,
+    **decoding: Any,
+) -> list[Generation]: ...
+
+
+@overload
 def generate(
     model: Any,
     tokenizer: Any,
@@ -54,6 +88,33 @@ def generate(
     *,
     max_new_tokens: int = 20,
     text: Any = None,
+    do_sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    num_beams: int | None = None,
+    repetition_penalty: float | None = None,
+    stop_strings: str | list[str] | None = None,
+    seed: int = 0,
+    on_token: OnToken | None = None,
+    **decoding: Any,
+) -> Generation: ...
+
+
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Any = None,  # required; a default, so that a forgotten tokenizer gets a message of its own
+    *,
+    max_new_tokens: int = 20,
+    text: Any = None,
+    do_sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    num_beams: int | None = None,
+    repetition_penalty: float | None = None,
+    stop_strings: str | list[str] | None = None,
     seed: int = 0,
     on_token: OnToken | None = None,
     **decoding: Any,
@@ -63,41 +124,97 @@ def generate(
         gen = cutaway.generate(model, tokenizer, "1, 2, 3,", max_new_tokens=10)
         gen.text, gen.steps.probs
 
+    Decoding is greedy unless you give `do_sample=True` or an option of sampling.
+
     Args:
+        model: a loaded language model of transformers, or a module whose forward takes `input_ids`.
+        tokenizer: its tokenizer; None if the prompt is token ids.
         prompt: a text, a list of chat messages, a `cutaway.lm.Template`, or ids; a list of prompts gives a list.
+        max_new_tokens: how many tokens to generate at most.
         text: a continuation to explain as if the model had generated it; nothing is generated.
+        do_sample: whether to sample; by default only if an option of sampling is given.
+        temperature: for sampling: divides the logits; below 1 prefers likely tokens.
+        top_k: for sampling: how many of the most likely tokens can be sampled; 0 for all.
+        top_p: for sampling: the most likely tokens that together have this probability can be sampled.
+        num_beams: number of beams of beam search; 1 by default. `gen.beams` has all of them.
+        repetition_penalty: divides the logits of tokens that occurred already; 1 for none.
+        stop_strings: stop after one of these texts.
         seed: seed for sampling.
         on_token: callback for each new token: its text and its id.
-        decoding: options of the model's `generate`: `do_sample`, `temperature`, `top_k`, `top_p`, `num_beams`…
-            Greedy decoding by default.
+        decoding: further options of the model's `generate`: `min_p`, `no_repeat_ngram_size`, `generation_config` …
     """
+    check_tokenizer(model, tokenizer, prompt, "cutaway.generate")
+    common = {
+        "do_sample": do_sample,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "num_beams": num_beams,
+        "repetition_penalty": repetition_penalty,
+        "stop_strings": stop_strings,
+    }
+    options = {**{name: value for name, value in common.items() if value is not None}, **decoding}
+    if num_beams is not None:
+        whole_number(num_beams, "num_beams")
+    if on_token is not None and not callable(on_token):
+        raise InputTypeError(f"on_token={on_token!r}: give a function of the text and the id of a token.")
     core = eager_module(model)
-    kind = kind_of(core)
     if is_prompt_list(prompt):
-        if not prompt:
-            raise InputError("the list of prompts is empty: give at least one.")
-        texts = text if isinstance(text, list) else [text] * len(prompt)
-        if len(texts) != len(prompt):
-            raise InputError(f"{len(texts)} texts were given for {len(prompt)} prompts: give one per prompt.")
-        options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "seed": seed, "on_token": on_token}
-        is_plain = text is None and on_token is None and _is_greedy(core, decoding) and not sessions.edits
-        if kind == "causal" and is_plain and len(prompt) > 1:
-            return _generate_batch(core, tokenizer, prompt, max_new_tokens, seed, decoding)
-        return [
-            generate(model, tokenizer, each, text=its, **options, **decoding)
-            for each, its in zip(prompt, texts, strict=True)
-        ]
+        return _generate_all(core, tokenizer, prompt, text, max_new_tokens, seed, on_token, options)
+    return _generate_one(core, tokenizer, prompt, text, max_new_tokens, seed, on_token, options)
+
+
+def _generate_all(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: list[Any],
+    text: Any,
+    n: int,
+    seed: int,
+    on_token: OnToken | None,
+    options: dict[str, Any],
+) -> list[Generation]:
+    if not prompts:
+        raise InputError("the list of prompts is empty: give at least one.")
+    texts = text if isinstance(text, list) else [text] * len(prompts)
+    if len(texts) != len(prompts):
+        raise InputError(f"{len(texts)} texts were given for {len(prompts)} prompts: give one per prompt.")
+    # Edits count token positions from the end of one prompt, which a padded batch does not have.
+    is_plain = text is None and on_token is None and _is_greedy(model, options) and not sessions.edits
+    if kind_of(model) == "causal" and is_plain and len(prompts) > 1:
+        return _generate_batch(model, tokenizer, prompts, whole_number(n, "max_new_tokens"), seed, options)
+    return [
+        _generate_one(model, tokenizer, prompt, continuation, n, seed, on_token, options)
+        for prompt, continuation in zip(prompts, texts, strict=True)
+    ]
+
+
+def _generate_one(
+    model: nn.Module,
+    tokenizer: Any,
+    prompt: Any,
+    text: Any,
+    n: int,
+    seed: int,
+    on_token: OnToken | None,
+    options: dict[str, Any],
+) -> Generation:
+    kind = kind_of(model)
     if kind in ("masked", "classifier"):
-        if decoding or on_token is not None:
-            given = {**decoding, **({} if on_token is None else {"on_token": on_token})}
-            raise InputError(f"{type(core).__name__} does not generate step by step: leave out {_names(given)}.")
-        return fill(model, tokenizer, prompt, text=text) if kind == "masked" else classify(model, tokenizer, prompt)
-    generator = _PromptGenerator(core, tokenizer, encode_prompt(tokenizer, prompt), kind == "encoder-decoder")
-    if text is not None and decoding:
-        raise InputError(f"text= is given, so nothing is generated: leave out {_names(decoding)}.")
+        ignored = [*options, *([] if on_token is None else ["on_token"])]
+        if ignored:
+            name = type(model).__name__
+            raise InputError(f"{name} does not generate step by step: leave out {option_names(ignored)}.")
+        labeled: Generation = (
+            fill(model, tokenizer, prompt, text=text) if kind == "masked" else classify(model, tokenizer, prompt)
+        )
+        return labeled
+    generator = _PromptGenerator(model, tokenizer, encode_prompt(tokenizer, prompt), kind == "encoder-decoder")
+    if text is not None and options:
+        raise InputError(f"text= is given, so nothing is generated: leave out {option_names(options)}.")
     if text is not None:
         return generator.force(encode_continuation(tokenizer, text), seed)
-    return generator.generate(max_new_tokens, seed, on_token, decoding)
+    return generator.generate(whole_number(n, "max_new_tokens"), seed, on_token, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +237,6 @@ class _PromptGenerator:
 
     def generate(self, n: int, seed: int, on_token: OnToken | None, decoding: dict[str, Any]) -> Generation:
         """The generation that the model produces."""
-        if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 1:
-            raise InputError(f"max_new_tokens={n!r}: give a whole number, 1 or more.")
-        n = int(n)
         self._check_length(n)
         ids = torch.tensor([self.prompt.ids], device=device_of(self.model))
         options = decoding_options(self.model, decoding)
@@ -130,22 +244,24 @@ class _PromptGenerator:
         if beam_recorder is not None and on_token is not None:
             raise InputError("beam search generates several beams at once: use on_token= with num_beams=1 only.")
         if beam_recorder is not None:
+            # A processor runs before each choice, so the last tokens of the beams are in the returned sequences only.
             processors = [*(options.get("logits_processor") or ()), beam_recorder]
             options |= {"logits_processor": processors, "num_return_sequences": _option(options, "num_beams", 1)}
+        # transformers needs the tokenizer to match stop strings.
         if "stop_strings" in options:
             options["tokenizer"] = self.tokenizer
         if on_token is not None:
             options["streamer"] = _Streamer(on_token, TokenReader(self.tokenizer), skip=1)
-        made = call_generate(self.model, seed, ids, torch.ones_like(ids), n, options)
+        output = call_generate(self.model, seed, ids, torch.ones_like(ids), n, options)
         prefix = 1 if self.is_encoder_decoder else len(self.prompt.ids)
-        row = made.sequences[0].tolist()
+        row = output.sequences[0].tolist()
         new = trim_after_eos(row[prefix:], self.model, options)
         start = row[:prefix] if self.is_encoder_decoder else []
-        scores = _processed_scores(made, len(new), beam_recorder is None and _changes_logits(options, self.model))
+        scores = _processed_scores(output, len(new), beam_recorder is None and _changes_logits(options, self.model))
         beams = (
             None
             if beam_recorder is None
-            else beam_recorder.tree(made.sequences, prefix, new, TokenReader(self.tokenizer))
+            else beam_recorder.tree(output.sequences, prefix, new, TokenReader(self.tokenizer))
         )
         return self._build(start, new, seed, {**inherited_options(self.model, decoding), **decoding}, scores, beams)
 
@@ -183,29 +299,33 @@ def _generate_batch(
     With padding, some models round differently and a few do not mask it fully. A text that is not the greedy
     continuation of its prompt alone is generated again without the batch.
     """
-    each = [_PromptGenerator(model, tokenizer, encode_prompt(tokenizer, prompt), False) for prompt in prompts]
-    width = max(len(generator.prompt.ids) for generator in each)
+    generators = [_PromptGenerator(model, tokenizer, encode_prompt(tokenizer, prompt), False) for prompt in prompts]
+    width = max(len(generator.prompt.ids) for generator in generators)
     check_length(model, width, n)
     pad = pad_id(model, tokenizer)
     device = device_of(model)
-    rows = [[pad] * (width - len(generator.prompt.ids)) + generator.prompt.ids for generator in each]
-    mask = [[0] * (width - len(generator.prompt.ids)) + [1] * len(generator.prompt.ids) for generator in each]
+    # On the left, so that all prompts end at the same position.
+    rows = [[pad] * (width - len(generator.prompt.ids)) + generator.prompt.ids for generator in generators]
+    mask = [[0] * (width - len(generator.prompt.ids)) + [1] * len(generator.prompt.ids) for generator in generators]
     options = decoding_options(model, decoding)
-    made = call_generate(model, seed, torch.tensor(rows, device=device), torch.tensor(mask, device=device), n, options)
-    found = []
-    for generator, row in zip(each, made.sequences.tolist(), strict=True):
+    ids, attention_mask = torch.tensor(rows, device=device), torch.tensor(mask, device=device)
+    output = call_generate(model, seed, ids, attention_mask, n, options)
+    generations = []
+    for generator, row in zip(generators, output.sequences.tolist(), strict=True):
         new = trim_after_eos(row[width:], model, options)
         gen = generator._build([], new, seed, decoding, None, None)  # a greedy batch has no inherited options
         is_same = len(gen) > 0 and bool((gen.steps.ranks == 1).all())
-        found.append(gen if is_same else generator.generate(n, seed, None, decoding))
-    return found
+        generations.append(gen if is_same else generator.generate(n, seed, None, decoding))
+    return generations
 
 
 def call_generate(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, options: dict[str, Any]) -> Any:
     """Calls the model's own `generate` in eval mode with a fixed seed."""
     if not hasattr(model, "generate"):
         raise InputError(f"{type(model).__name__} has no generate(): give the continuation yourself, text='…'.")
+    # Without a padding token, transformers warns at every call.
     pad = {} if getattr(model.generation_config, "pad_token_id", None) is not None else {"pad_token_id": pad_id(model)}
+    # Edits count negative positions from the end of the prompt; in a decoder, the prompt is not among the positions.
     is_encoder_decoder = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
     with eval_mode(model), seed_rng(seed), generation_window(model, None if is_encoder_decoder else ids.shape[1]):
         return model.generate(
@@ -213,6 +333,7 @@ def call_generate(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, opti
             attention_mask=mask,
             max_new_tokens=n,
             return_dict_in_generate=True,
+            # Scores (step, vocabulary) are large; unprocessed ones follow from the forward pass that explains the text.
             output_scores=_changes_logits(options, model),
             **pad,
             **options,
@@ -224,23 +345,37 @@ def decoding_options(model: Any, decoding: dict[str, Any]) -> dict[str, Any]:
     for name, instead in _RESERVED.items():
         if name in decoding:
             raise InputError(f"{name}= is set by cutaway.generate: {instead}.")
+    _check_names(model, decoding)
     if decoding.get("generation_config") is not None:
         return dict(decoding)
+    # transformers ignores temperature= and the like without do_sample, with a warning only.
     samples = any(decoding.get(name) is not None for name in _SAMPLING)
+    # Explicit, because the generation config of a model may sample or use beams.
     return {"do_sample": samples, "num_beams": 1, **decoding}
+
+
+def _check_names(model: Any, decoding: dict[str, Any]) -> None:
+    """Raises for an option that is a misspelling of one; other unknown ones are for the model to accept or refuse."""
+    config = getattr(model, "generation_config", None)
+    if config is None:
+        return
+    known = {*vars(config), *accepted_by(model), *signature(model.generate).parameters}
+    for name in decoding:
+        if name not in known and (meant := hint(name, [*known, *_COMMON])):
+            raise InputError(f"cutaway.generate has no option {name!r}.{meant}")
 
 
 def inherited_options(model: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Options of the given generation config, or the model's, that change logits even if you do not set them."""
     config = options.get("generation_config") or getattr(model, "generation_config", None)
-    found = {name: getattr(config, name, None) for name in _INHERITED}
-    return {name: value for name, value in found.items() if value not in (None, _INHERITED[name], [])}
+    values = {name: getattr(config, name, None) for name in _INHERITED}
+    return {name: value for name, value in values.items() if value not in (None, _INHERITED[name], [])}
 
 
 def _option(options: dict[str, Any], name: str, otherwise: Any) -> Any:
     """The value in effect: the given option, or that of a given generation config."""
-    found = options.get(name, getattr(options.get("generation_config"), name, None))
-    return otherwise if found is None else found
+    value = options.get(name, getattr(options.get("generation_config"), name, None))
+    return otherwise if value is None else value
 
 
 def trim_after_eos(ids: list[int], model: Any, options: dict[str, Any]) -> list[int]:
@@ -262,6 +397,7 @@ def pad_id(model: Any, tokenizer: Any = None) -> int:
     """A token id for padding; padding is masked, so any will do."""
     config = getattr(model, "generation_config", None)
     ends = getattr(config, "eos_token_id", None)
+    # Llama 3 has several end-of-sequence tokens.
     ends = ends[0] if isinstance(ends, (list, tuple)) and ends else ends
     known = (getattr(config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None), ends)
     return next((number for number in known if isinstance(number, int) and number >= 0), 0)
@@ -270,10 +406,11 @@ def pad_id(model: Any, tokenizer: Any = None) -> int:
 def start_token(model: Any) -> int:
     """The token that a decoder starts with."""
     for config in (getattr(model, "generation_config", None), getattr(model, "config", None)):
+        # The order in which transformers looks for it.
         for name in ("decoder_start_token_id", "bos_token_id"):
-            found = getattr(config, name, None)
-            if isinstance(found, int):
-                return found
+            token = getattr(config, name, None)
+            if isinstance(token, int):
+                return token
     raise InputError(f"{type(model).__name__} has no start token for its decoder: set config.decoder_start_token_id.")
 
 
@@ -289,15 +426,11 @@ def _changes_logits(options: dict[str, Any], model: Any) -> bool:
     return is_drawn or bool(options.keys() - _HARMLESS - {"num_beams"}) or bool(inherited_options(model, options))
 
 
-def _processed_scores(made: Any, n: int, is_wanted: bool) -> Tensor | None:
+def _processed_scores(output: Any, n: int, is_wanted: bool) -> Tensor | None:
     """(step, class): the scores that tokens were sampled from."""
-    if not is_wanted or not made.scores:
+    if not is_wanted or not output.scores:
         return None
-    return torch.stack([scores[0] for scores in made.scores[:n]])
-
-
-def _names(decoding: dict[str, Any]) -> str:
-    return ", ".join(f"{name}=" for name in decoding)
+    return torch.stack([scores[0] for scores in output.scores[:n]])
 
 
 class _Streamer:

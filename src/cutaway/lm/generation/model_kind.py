@@ -11,24 +11,11 @@ from torch import nn
 from cutaway.capture import sessions
 from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH, token_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
-from cutaway.core.errors import InputError, InputTypeError
-from cutaway.lm.model.forward_run import accepted_by, logits_of
+from cutaway.lm.model.forward_run import logits_of
+from cutaway.lm.model.language_model import accepted_by, vocab_size
 from cutaway.results.generation import GenerationKind
 
 _cache: WeakKeyDictionary[nn.Module, GenerationKind] = WeakKeyDictionary()
-
-
-def eager_module(model: Any) -> nn.Module:
-    """The module behind a compiled model; raises if it is not a language model."""
-    core = getattr(model, "_orig_mod", model)
-    if not isinstance(core, nn.Module):
-        raise InputTypeError(
-            f"the model must be a loaded torch.nn.Module, got a {type(model).__name__}: "
-            "AutoModelForCausalLM.from_pretrained(…) loads one."
-        )
-    if not {"input_ids", "kwargs"} & accepted_by(core):
-        raise InputError(f"{type(core).__name__} is not a language model: its forward takes no input_ids.")
-    return core
 
 
 def kind_of(model: nn.Module) -> GenerationKind:
@@ -40,10 +27,10 @@ def kind_of(model: nn.Module) -> GenerationKind:
     """
     if model in _cache:
         return _cache[model]
-    found = _kind_of(model)
+    kind = _kind_of(model)
     if not sessions.edits:  # an edited model may look like another kind, so it is not cached
-        _cache[model] = found
-    return found
+        _cache[model] = kind
+    return kind
 
 
 def _kind_of(model: Any) -> GenerationKind:
@@ -52,6 +39,7 @@ def _kind_of(model: Any) -> GenerationKind:
     if getattr(config, "is_encoder_decoder", False) and can_generate:
         return "encoder-decoder"
     n = vocab_size(model) or 4
+    # Causal means: the logits of the first token do not change when the last token does.
     ids = torch.arange(1, 5, device=device_of(model))[None] % n
     other = ids.clone()
     other[0, -1] = 0
@@ -67,61 +55,17 @@ def _kind_of(model: Any) -> GenerationKind:
             return "causal" if can_generate else "masked"
         changed = logits_of(model(input_ids=other, **fixed), model)
     # some heads rule out tokens with -inf
-    one, other_one = (each[0, 0].double().masked_fill(each[0, 0].isinf(), 0.0) for each in (logits, changed))
+    first, first_changed = (each[0, 0].double().masked_fill(each[0, 0].isinf(), 0.0) for each in (logits, changed))
     # mixture-of-experts layers process rows in another order, and round differently
-    slack = 4 * torch.finfo(logits.dtype).eps * float(one.abs().max())
-    return "causal" if float((one - other_one).abs().max()) <= slack else "masked"
+    slack = 4 * torch.finfo(logits.dtype).eps * float(first.abs().max())
+    return "causal" if float((first - first_changed).abs().max()) <= slack else "masked"
 
 
 def _sizes(model: nn.Module) -> set[int]:
     """Possible vocabulary sizes: that of the input embedding, or of any embedding if it is unknown."""
     known = vocab_size(model)
-    found = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
-    return set(found) if known is None else {known}
-
-
-def vocab_size(model: Any) -> int | None:
-    """Number of tokens in the input embedding; None if unknown."""
-    embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
-    found = getattr(embedding, "num_embeddings", None)
-    if isinstance(found, int):
-        return found
-    weight = getattr(embedding, "weight", None)
-    return None if weight is None else int(weight.shape[0])
-
-
-def context_length(model: Any) -> int | None:
-    """Number of positions that the config allows; None if it does not say."""
-    found = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    return found if isinstance(found, int) and found > 0 else None
-
-
-def check_ids(model: Any, tokenizer: Any, ids: list[int]) -> None:
-    """Raises if an id is outside the model's vocabulary."""
-    n = vocab_size(model)
-    if n is not None and ids and max(ids) >= n:
-        what = "" if tokenizer is None else f", so {type(tokenizer).__name__} belongs to another model"
-        raise InputError(
-            f"the prompt has token {max(ids)}, but {type(model).__name__} has {n:,} tokens{what}: "
-            "load the tokenizer of this model."
-        )
-    if ids and min(ids) < 0:
-        raise InputError(f"the prompt has token {min(ids)}: ids count from 0.")
-
-
-def check_length(model: Any, n_prompt: int, n_new: int = 0) -> None:
-    """Raises if a text does not fit the context of the model."""
-    most = context_length(model)
-    if most is None or n_prompt + n_new <= most:
-        return
-    if n_prompt >= most:
-        raise InputError(
-            f"the prompt has {n_prompt:,} tokens, but {type(model).__name__} reads at most {most:,}: shorten it."
-        )
-    raise InputError(
-        f"{n_prompt:,} prompt tokens and {n_new:,} new ones exceed the context of {most:,} of {type(model).__name__}"
-        f": give max_new_tokens={most - n_prompt} or less."
-    )
+    sizes = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
+    return set(sizes) if known is None else {known}
 
 
 def _has_output_embeddings(model: Any) -> bool:

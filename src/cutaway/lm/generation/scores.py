@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cutaway.lm.generation.tokens import TokenReader
-from cutaway.results.generation import Steps
+from cutaway.results.tokens import Steps
 
 N_CANDIDATES = 20
 """How many of the most likely tokens are stored per step."""
@@ -27,6 +27,7 @@ def output_form(model: Any, kind: str) -> OutputForm:
         return "one"
     if getattr(config, "problem_type", None) == "multi_label_classification":
         return "many"
+    # One label means regression: the rule of transformers.
     is_number = getattr(config, "problem_type", None) == "regression" or getattr(config, "num_labels", 2) == 1
     return "number" if is_number else "one"
 
@@ -56,7 +57,7 @@ def step_scores(
     """
     wide = logits.double()
     logprobs = log_probs(wide, form)
-    own = wide.gather(-1, chosen[:, None])
+    chosen_logits = wide.gather(-1, chosen[:, None])
     k = min(N_CANDIDATES, logits.shape[-1])
     candidates = wide.topk(k, dim=-1).indices
     top = logprobs.gather(-1, candidates)
@@ -67,10 +68,11 @@ def step_scores(
         n_kept = (probs > 0).sum(-1).cpu().numpy()
         drawn = probs.gather(-1, chosen[:, None])[:, 0].cpu().numpy()
     return Steps(
-        logits=own[:, 0].cpu().numpy(),
+        logits=chosen_logits[:, 0].cpu().numpy(),
         logprobs=logprobs.gather(-1, chosen[:, None])[:, 0].cpu().numpy(),
         entropies=(entropy(logprobs) if form == "one" else _entropy_of_each(logprobs)).cpu().numpy(),
-        ranks=((wide > own).sum(-1) + 1).cpu().numpy().astype(np.int64),
+        # Strictly greater: equal logits share the better rank, whatever order topk gives them.
+        ranks=((wide > chosen_logits).sum(-1) + 1).cpu().numpy().astype(np.int64),
         candidates=candidates.cpu().numpy().astype(np.int64),
         candidate_pieces=tuple(_class_names(pieces, row) for row in candidates.tolist()),
         candidate_logprobs=top.cpu().numpy(),

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 
 from cutaway.core.errors import InputError
-from cutaway.results.generation import Segment, Tokens
+from cutaway.core.formatting import listed, short
+from cutaway.results.tokens import Segment, Tokens
 
+_MOST_PARTS = 8
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def _byte_letters() -> dict[str, int]:
     """The character for each byte in byte-level vocabularies (GPT-2); printable bytes stand for themselves."""
-    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    found = {chr(byte): byte for byte in own}
-    others = (byte for byte in range(256) if byte not in own)
-    return found | {chr(256 + i): byte for i, byte in enumerate(others)}
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {chr(byte): byte for byte in printable}
+    others = (byte for byte in range(256) if byte not in printable)
+    return letters | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
 _LETTERS = _byte_letters()
@@ -43,6 +45,7 @@ class TokenReader:
         if self._tokenizer is None:
             return tuple(f"<{number}>" for number in ids)
         size = len(self._tokenizer)
+        # Embeddings are often padded to a round size, so a model may have more ids than its tokenizer.
         known = self._tokenizer.convert_ids_to_tokens([int(number) if number < size else 0 for number in ids])
         return tuple(
             f"<{number}>" if number >= size or name is None else str(name)
@@ -67,9 +70,9 @@ class TokenReader:
         if self._tokenizer is None:
             return "".join(self.names(ids))
         size = len(self._tokenizer)
-        kept = [int(number) for number in ids if number < size]
-        found: str = self._tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return found
+        known = [int(number) for number in ids if number < size]
+        decoded: str = self._tokenizer.decode(known, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return decoded
 
     def id_of(self, asked: str | int) -> int:
         """The id of a text that is exactly one token; raises otherwise."""
@@ -88,15 +91,19 @@ class TokenReader:
             return int(asked)
         ids = self._tokenizer(asked, add_special_tokens=False)["input_ids"]
         unknown = getattr(self._tokenizer, "unk_token_id", None)
+        # A word that is not in the vocabulary becomes one unknown token, which is not what was asked for.
         if len(ids) == 1 and ids[0] != unknown:
             return int(ids[0])
+        # As the tokenizer writes it: "Ġcat", "##s".
         written = self._tokenizer.get_vocab().get(asked)
         if written is not None:
             return int(written)
         if not ids or unknown in ids:
             raise InputError(f"{asked!r} is not in this tokenizer's vocabulary: give another token, by text or id.")
-        parts = ", ".join(map(repr, self.pieces(ids)))
-        raise InputError(f"{asked!r} is {len(ids)} tokens: {parts}. Give one of these; most words begin with a space.")
+        parts = listed(map(repr, self.pieces(ids)), _MOST_PARTS)
+        raise InputError(
+            f"{short(asked)!r} is {len(ids)} tokens: {parts}. Give one of these; most words begin with a space."
+        )
 
     def _piece(self, number: int, name: str) -> str:
         if number in self._special or (name.startswith("<") and name == f"<{number}>"):
@@ -105,15 +112,15 @@ class TokenReader:
             return bytes(_LETTERS[letter] for letter in name).decode("utf-8", "backslashreplace")
         if self._style == "wordpiece":
             return name.removeprefix("##")
-        found = _BYTE.fullmatch(name)
-        if found:
-            byte = int(found[1], 16)
+        escape = _BYTE.fullmatch(name)
+        if escape:
+            byte = int(escape[1], 16)
             return chr(byte) if byte < 128 else f"\\x{byte:02x}"
         return name.replace("▁", " ")
 
     def _words(self, names: Sequence[str], pieces: Sequence[str], special: Any) -> Any:
         """The word number of each token. A word starts at a space, at a special token, or as the style says."""
-        found, word = np.zeros(len(names), np.int64), -1
+        words, word = np.zeros(len(names), np.int64), -1
         for i, (name, piece) in enumerate(zip(names, pieces, strict=True)):
             if self._style == "wordpiece":
                 begins = not name.startswith("##")
@@ -122,8 +129,8 @@ class TokenReader:
                 begins = piece[:1].isspace() or (before[-1:].isspace() and bool(before.strip()))
             if i == 0 or begins or special[i] or special[i - 1]:
                 word += 1
-            found[i] = word
-        return found
+            words[i] = word
+        return words
 
 
 def _style_of(tokenizer: Any) -> str:

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.lm.generation.classify import label_names
-from cutaway.lm.generation.model_kind import vocab_size
+from cutaway.lm.arguments import as_list, byte_limit, whole_number
+from cutaway.lm.generation.classes import Classes
 from cutaway.lm.generation.scores import output_form
-from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.lens.points import Point, points
 from cutaway.lm.lens.scores import Scorer, Scores, split_by_target
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.head import LIMIT, bypass_module, is_pooled, iter_head_logits
+from cutaway.lm.model.head import bypass_module, is_pooled, iter_head_logits
 from cutaway.lm.model.output_drift import drift_notes
 from cutaway.results.generation import Generation
 from cutaway.results.lens import Lens, Watched
@@ -35,27 +34,21 @@ def lens(
     watch: str | int | Sequence[str | int] | None = None,
     k: int = 10,
     positions: bool = False,
-    limit: int = LIMIT,
+    limit: int = 256 * 2**20,
 ) -> Lens:
-    """What each layer would have predicted in place of each target: `gen.lens()`.
-
-    Args:
-        norm: whether to apply the final norm at every layer. If False, only at the last one, as Ecco does; rows are
-            then not comparable.
-        after: where to read: after each "block", "attention", "mlp", or several; embedding and end are always included.
-        watch: tokens whose ranks and probabilities you want as well: by text or id, labels by name.
-        k: how many of the most likely tokens to store.
-        positions: whether every token that was read is a target, not only generated ones.
-        limit: bytes of logits computed at once.
-    """
-    if isinstance(k, bool) or k < 1:
-        raise InputError(f"k={k!r}: give a whole number, 1 or more.")
+    """Apply the logit lens: what each layer would have predicted; see `Generation.lens` for the arguments."""
+    k, limit = whole_number(k, "k"), byte_limit(limit)
+    if not isinstance(norm, bool):  # gen.lens(" are") would otherwise apply the norm and watch nothing
+        raise InputTypeError(
+            f"norm={norm!r} is a {type(norm).__name__}: give True or False; watch={norm!r} follows a token."
+        )
     if not isinstance(positions, bool):
         raise InputTypeError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
     with torch.inference_mode(False):
         run = PromptRun.of(gen)
-        classes = _Classes.of(gen)
-        watched = [] if watch is None else classes.ids(watch)
+        classes = Classes.of(gen)
+        tokens = [] if watch is None else as_list(watch)
+        watched = [classes.id_of(token, "watch") for token in tokens]
         where, notes = points(run.anatomy.stack, after)
         seen = run.forward([point.site for point in where])
         targets = _all_positions(gen, run) if positions else _Targets(gen.rows, gen.target_ids, np.ones(len(gen), bool))
@@ -63,32 +56,33 @@ def lens(
         scores = _scores(
             run, streams, targets, (k, watched), _Readout(seen.logits[0], _skipped_norm(run, norm, notes), limit)
         )
+    # The lens takes a softmax over the classes, which independent labels do not have.
     if output_form(gen.model, gen.kind) != "one":
         notes.append(
             "The labels of this model are independent: ranks are valid, but probabilities assume exclusive labels."
         )
     elif not positions:
         notes += drift_notes(gen, "logprob", scores.logprobs[-1].numpy())
-    made = _result(gen, scores, where, targets, classes)
-    made = replace(made, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
+    result = _result(gen, scores, where, targets, classes)
+    result = replace(result, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
     if watched:
-        own = Watched(
+        followed = Watched(
             np.array(watched, np.int64),
-            classes.pieces(watched),
+            classes.texts(watched),
             scores.watched_ranks.numpy(),
             scores.watched_logprobs.numpy(),
         )
-        made = replace(made, watched=own)
+        result = replace(result, watched=followed)
     again = partial(_watch_again, gen, norm=norm, after=after, positions=positions, limit=limit)
-    object.__setattr__(made, "_again", again)  # keeps the generation, which holds its model by weak reference
-    return made
+    object.__setattr__(result, "_again", again)  # keeps the generation, which holds its model by weak reference
+    return result
 
 
 def _watch_again(gen: Generation, tokens: Sequence[str | int], **options: Any) -> Watched:
-    found = lens(gen, watch=tokens, k=1, **options).watched
-    if found is None:
+    watched = lens(gen, watch=tokens, k=1, **options).watched
+    if watched is None:
         raise InputError("give at least one token to watch: lens.watch([' is', ' are']).")
-    return found
+    return watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +108,10 @@ class _Readout:
 def _skipped_norm(run: PromptRun, norm: bool, notes: list[str]) -> str | None:
     if norm:
         return None
-    found = run.anatomy.stack.final_norm
-    if found is None:
+    final_norm = run.anatomy.stack.final_norm
+    if final_norm is None:
         notes.append("this model has no final norm: norm=False is the same as norm=True.")
-    return found
+    return final_norm
 
 
 def _all_positions(gen: Generation, run: PromptRun) -> _Targets:
@@ -148,6 +142,8 @@ def _scores(
         pieces = _pooled_logits(run, torch.stack(streams[::-1]), n_targets, readout.raw)
     else:
         rows = torch.tensor(np.asarray(targets.rows), device=run.device)
+        # The last layer comes first: KL compares the others with it, and if it is not the model's output, nothing else
+        # runs.
         hidden = torch.stack([stream[rows] for stream in streams[::-1]], dim=1)  # (target, layer from the end, d)
         pieces = _logits_by_target(run, hidden, readout.raw, readout.limit)
     for target, layers, logits in pieces:
@@ -174,11 +170,11 @@ def _logits_by_target(
         some = hidden[start : start + n]
         ends = torch.cat([logits for _, logits in iter_head_logits(run, some[:, :1], limit=limit)])
         with bypass_module(run, raw):  # collected before the yield: no caller may see it bypassed
-            found = torch.cat([logits for _, logits in iter_head_logits(run, some[:, 1:], limit=limit)])
+            others = torch.cat([logits for _, logits in iter_head_logits(run, some[:, 1:], limit=limit)])
         for target in range(len(some)):
             yield start + target, last, ends[target : target + 1]
-            own = found[target * (n_layers - 1) : (target + 1) * (n_layers - 1)]
-            yield start + target, range(n_layers - 2, -1, -1), own
+            its_logits = others[target * (n_layers - 1) : (target + 1) * (n_layers - 1)]
+            yield start + target, range(n_layers - 2, -1, -1), its_logits
 
 
 def _width(run: PromptRun, hidden: Tensor) -> int:
@@ -192,21 +188,22 @@ def _pooled_logits(
 ) -> Iterator[tuple[int, range, Tensor]]:
     """The same for a sequence classifier: all targets share their logits."""
     parts = [hidden] if raw is None else [hidden[:1]]
-    found = [logits for _, logits in iter_head_logits(run, parts[0])]
+    chunks = [logits for _, logits in iter_head_logits(run, parts[0])]
     if raw is not None:
         with bypass_module(run, raw):
-            found += [logits for _, logits in iter_head_logits(run, hidden[1:])]
-    logits = torch.cat(found)
+            chunks += [logits for _, logits in iter_head_logits(run, hidden[1:])]
+    logits = torch.cat(chunks)
     for target in range(n_targets):
         yield target, range(len(hidden) - 1, -1, -1), logits
 
 
-def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
+def _check_last_layer(last: Tensor, output: Tensor, run: PromptRun) -> None:
     """Raises unless the last layer gives the model's own logits; otherwise no layer of the lens can be trusted."""
-    finite = torch.isfinite(own)
-    apart = float((found - own).masked_fill(~finite, 0.0).abs().max())
-    size = float(own.masked_fill(~finite, 0.0).abs().max())
-    most = max(_RTOL, 16 * torch.finfo(own.dtype).eps) * max(size, 1e-30)
+    # Heads that rule out tokens give -inf, and the difference of two of these is NaN.
+    finite = torch.isfinite(output)
+    apart = float((last - output).masked_fill(~finite, 0.0).abs().max())
+    size = float(output.masked_fill(~finite, 0.0).abs().max())
+    most = max(_RTOL, 16 * torch.finfo(output.dtype).eps) * max(size, 1e-30)
     if apart <= most:
         return
     raise InputError(
@@ -216,45 +213,12 @@ def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Classes:
-    """Converts between tokens or labels and their texts."""
-
-    tokens: TokenReader | None
-    labels: Sequence[str]
-
-    @staticmethod
-    def of(gen: Generation) -> _Classes:
-        if gen.kind != "classifier":
-            tokenizer = gen._tokenizer and gen.tokenizer  # without one, ids still work
-            return _Classes(TokenReader(tokenizer, vocab_size(gen.model)), ())
-        n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
-        return _Classes(None, label_names(gen.model, n))
-
-    def ids(self, asked: str | int | Sequence[str | int]) -> list[int]:
-        given = [asked] if isinstance(asked, (str, int)) else list(asked)
-        return [self._id(each) for each in given]
-
-    def _id(self, asked: str | int) -> int:
-        if self.tokens is not None:
-            return self.tokens.id_of(asked)
-        if isinstance(asked, str) and asked in self.labels:
-            return list(self.labels).index(asked)
-        if isinstance(asked, str) or not 0 <= asked < len(self.labels):
-            known = ", ".join(map(repr, self.labels[:12]))
-            raise InputError(f"watch: {asked!r} is not a label of this model; its labels are {known}.")
-        return asked
-
-    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self.labels[i] for i in ids) if self.tokens is None else self.tokens.pieces(ids)
-
-
-def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: _Classes) -> Lens:
+def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: Classes) -> Lens:
     named = torch.unique(scores.top_ids)
     return Lens(
         layers=tuple(point.name for point in where),
         sites=tuple(point.site for point in where),
-        targets=classes.pieces(np.asarray(targets.classes).tolist()),
+        targets=classes.texts(np.asarray(targets.classes).tolist()),
         target_ids=np.array(targets.classes, np.int64),
         rows=np.array(targets.rows, np.int64),
         is_written=np.array(targets.is_written, bool),
@@ -265,7 +229,7 @@ def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targe
         top_ids=scores.top_ids.numpy(),
         top_logprobs=scores.top_logprobs.numpy(),
         named_ids=named.numpy(),
-        names=classes.pieces(named.tolist()),
+        names=classes.texts(named.tolist()),
         about={
             "model": str(gen.about.get("model", "")),
             **({"name": str(gen.about["name"])} if gen.about.get("name") else {}),

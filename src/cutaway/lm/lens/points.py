@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
+from cutaway.lm.arguments import as_list
 from cutaway.lm.model.parts import Block, Contribution, Stack
 
 EMBEDDING = "embedding"
@@ -28,21 +29,21 @@ def points(stack: Stack, after: str | Sequence[str]) -> tuple[list[Point], list[
     Args:
         after: "block", "attention", "mlp", or several of them.
     """
-    asked = {after} if isinstance(after, str) else set(after)
+    asked = set(as_list(after))
     if not asked or asked - {*PARTS}:
         raise InputError(f"after={after!r}: give {', '.join(map(repr, PARTS))}, or several of these.")
     last = stack.blocks[-1]
-    found = [Point(EMBEDDING, stack.stream[0])]
+    places = [Point(EMBEDDING, stack.stream[0])]
     seen: set[str] = set()
     for block in stack.blocks:
         inner = [each for each in _inside(block) if each[0] in asked]
         seen |= {kind for kind, _ in inner}
         ends_so = "mlp" in asked and bool(block.contributions) and block.contributions[-1].kind == "mlp"
-        found += [point for kind, point in inner if point.site != block.output]
+        places += [point for kind, point in inner if point.site != block.output]
         if "block" in asked or ends_so or block is last:
-            found.append(Point(str(block.index), block.output))
+            places.append(Point(str(block.index), block.output))
             seen |= {"mlp"} if ends_so else set()
-    return found, _notes(stack, asked - {"block"} - seen, bool(asked & {"attention"} & seen))
+    return places, _notes(stack, asked - {"block"} - seen, bool(asked & {"attention"} & seen))
 
 
 def _inside(block: Block) -> Iterator[tuple[str, Point]]:
@@ -51,6 +52,8 @@ def _inside(block: Block) -> Iterator[tuple[str, Point]]:
     for added in block.added:
         new = block.contributions[before : added.n]
         before = added.n
+        # Parts that are added at once have no point between them; after the last part, the point is the output of the
+        # block.
         if len(new) != 1 or added.n == len(block.contributions):
             continue
         site = added.cheaper_site if block.is_residual else _norm_output(added.cheaper_site)

@@ -72,8 +72,9 @@ class Scorer:
         is_first = layers[0] == len(self.scores.ranks) - 1
         if is_first:
             self._has_gaps = bool(torch.isinf(z[0]).any())
-        own = torch.cat([self.classes[target : target + 1], self.watched])
-        values, largest = z[:, own], top[:, :1]
+        tokens = torch.cat([self.classes[target : target + 1], self.watched])
+        values, largest = z[:, tokens], top[:, :1]
+        # -inf times a probability of 0 would be NaN.
         if self._has_gaps:
             z = torch.maximum(z, largest + _LEAST)
         scratch = self._buffer(z)
@@ -86,13 +87,15 @@ class Scorer:
         total = scratch.sum(-1)
         if is_first:
             self._end = scratch[0] / total[0]
+        # With lse = log Σ exp z: entropy is lse − Σ p z, and cross-entropy with the output is lse − Σ p_out z. So the
+        # log-probabilities of all classes are never written to memory.
         lse = (largest[:, 0].double() + total.double().log()).cpu()
         mean = (scratch.mul_(z).sum(-1) / total).double().cpu()  # expected logit, for the entropy
         crossed = (z @ self._end).double().cpu()
         entropies = (lse - mean).clamp(min=0)
         if is_first:
             self._end_entropy = float(lse[0] - crossed[0])  # the same sum as below, so that the KL of the end is 0
-        ranks = torch.stack([self._rank(z, values[:, i : i + 1]) for i in range(len(own))], -1).cpu()
+        ranks = torch.stack([self._rank(z, values[:, i : i + 1]) for i in range(len(tokens))], -1).cpu()
         logprobs = values.double().cpu() - lse[:, None]
         scores = self.scores
         scores.ranks[at], scores.watched_ranks[at] = ranks[:, 0], ranks[:, 1:]
@@ -102,9 +105,9 @@ class Scorer:
         scores.top_ids[at] = ids[:, :k].cpu()
         scores.top_logprobs[at] = top[:, :k].double().cpu() - lse[:, None]
 
-    def _rank(self, z: Tensor, own: Tensor) -> Tensor:
+    def _rank(self, z: Tensor, logit: Tensor) -> Tensor:
         """1 + number of strictly greater logits; adding ones as float32 is fast, and exact up to 2²⁴."""
-        return torch.gt(z, own, out=self._buffer(z)).sum(-1).long() + 1
+        return torch.gt(z, logit, out=self._buffer(z)).sum(-1).long() + 1
 
     def _buffer(self, like: Tensor) -> Tensor:
         if (

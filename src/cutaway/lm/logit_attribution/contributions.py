@@ -40,18 +40,19 @@ def split(named: ModelIndex, address: str | None, taken: Tensor, given: Tensor, 
         site: of the contribution; if a norm computes it, the norm is frozen.
     """
     for linear in _candidates(named, address):
-        made = _apply(linear, taken)
-        if made is None or made[0].shape != given.shape:
+        outputs = _apply(linear, taken)
+        if outputs is None or outputs[0].shape != given.shape:
             continue
-        out, bias = made
+        out, bias = outputs
         onto = _pull_back_direction(named, out, given, u, site)
         if onto is None:
             continue
         direction, rest = onto
+        # By autograd instead of .weight, whose orientation differs: the Conv1D of GPT-2 is transposed.
         leaf = taken.detach().clone().requires_grad_()
         with torch.enable_grad():
-            (found,) = torch.autograd.grad((linear(leaf[None])[0].double() * direction).sum(), leaf)
-        return Split(found.double() * taken.double(), (bias.double() * direction).sum(-1) + rest)
+            (gradient,) = torch.autograd.grad((linear(leaf[None])[0].double() * direction).sum(), leaf)
+        return Split(gradient.double() * taken.double(), (bias.double() * direction).sum(-1) + rest)
     raise InputError(
         f"found no linear map from the parts of {site!r} to the residual stream: use by='component', which does not "
         "split it."
@@ -93,25 +94,25 @@ def _apply(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
     """Its output for the input and for zeros; None if it is another kind of module."""
     try:
         with torch.no_grad():
-            found, nothing = linear(taken[None]), linear(torch.zeros_like(taken[None]))
+            output, nothing = linear(taken[None]), linear(torch.zeros_like(taken[None]))
     except (RuntimeError, TypeError, ValueError, IndexError):
         return None
-    return (found[0], nothing[0]) if isinstance(found, Tensor) and isinstance(nothing, Tensor) else None
+    return (output[0], nothing[0]) if isinstance(output, Tensor) and isinstance(nothing, Tensor) else None
 
 
-def split_experts(named: ModelIndex, units: Units, laid: Tensor, given: Tensor, u: Tensor) -> Split:
+def split_experts(named: ModelIndex, units: Units, activations: Tensor, given: Tensor, u: Tensor) -> Split:
     """The same for experts, `expert · width + unit`: the router weights follow from the contribution by least squares.
 
     Args:
-        laid: (target, expert · width): their units, 0 where a token was not routed.
+        activations: (target, expert · width): their units, 0 where a token was not routed.
     """
     weights = named.tensors.get(units.down or "")  # (expert, d, unit) or (expert, unit, d)
-    values = laid.double().reshape(len(laid), units.n_experts, units.width)
+    values = activations.double().reshape(len(activations), units.n_experts, units.width)
     for way in () if weights is None else (weights.detach(), weights.detach().mT):
         if way.shape[1:] == (given.shape[-1], units.width):
-            found = _split_by_expert(way, values, given.double(), u)
-            if found is not None:
-                return found
+            parts = _split_by_expert(way, values, given.double(), u)
+            if parts is not None:
+                return parts
     raise InputError(
         f"what the experts at {units.site!r} add is more than their units times {units.down!r}: use by='component', "
         "which does not split it."
@@ -119,14 +120,14 @@ def split_experts(named: ModelIndex, units: Units, laid: Tensor, given: Tensor, 
 
 
 def _split_by_expert(weights: Tensor, values: Tensor, given: Tensor, u: Tensor) -> Split | None:
-    found = torch.zeros_like(values)
+    parts = torch.zeros_like(values)
     for target, (units, whole) in enumerate(zip(values, given, strict=True)):
         used = (units != 0).any(-1).nonzero()[:, 0]
-        own = weights[used].double()
-        outs = torch.einsum("edu,eu->ed", own, units[used])
+        down = weights[used].double()
+        outs = torch.einsum("edu,eu->ed", down, units[used])
         routed = torch.linalg.lstsq(outs.mT, whole[:, None]).solution[:, 0]
         if (routed @ outs - whole).norm() > 1e-3 * whole.norm():
             return None
-        back = torch.einsum("edu,d->eu", own, u[target])
-        found[target, used] = routed[:, None] * units[used] * back
-    return Split(found.reshape(len(found), -1), torch.zeros_like(u[:, 0]))
+        back = torch.einsum("edu,d->eu", down, u[target])
+        parts[target, used] = routed[:, None] * units[used] * back
+    return Split(parts.reshape(len(parts), -1), torch.zeros_like(u[:, 0]))

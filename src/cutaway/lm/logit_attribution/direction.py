@@ -17,7 +17,7 @@ from cutaway.capture.observe import observe
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.frozen_norms import FrozenNorm, frozen_norm, replace_norm
-from cutaway.lm.model.head import head_logits, is_pooled
+from cutaway.lm.model.head import head_logits, is_pooled, n_classes
 from cutaway.lm.saliency.targets import Objective
 
 _AT_ONCE = 64 * 2**20
@@ -54,15 +54,16 @@ def direction(run: PromptRun, objective: Objective, hidden: Tensor) -> Direction
         raise InputError(
             f"{type(run.model).__name__} pools several positions for its logits: use gen.saliency() instead."
         )
-    step = max(1, min(len(hidden), _AT_ONCE // (4 * _n_classes(run))))  # the head takes at most one text length at once
+    step = max(1, min(len(hidden), _AT_ONCE // (4 * n_classes(run))))  # the head takes at most one text length at once
+    # A soft cap bends the logits. What comes out of the head itself is then still linear.
     for at_head in (False, True):
         parts = []
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            found = _linearize(run, _slice_objective(objective, part), hidden, rows[part], at_head=at_head)
-            if found is None:
+            linear = _linearize(run, _slice_objective(objective, part), hidden, rows[part], at_head=at_head)
+            if linear is None:
                 break
-            parts.append(found)
+            parts.append(linear)
         else:
             u, constant, logits = (torch.cat(each) for each in zip(*parts, strict=True))
             return Direction(u, constant, logits, rows, at_head)
@@ -90,12 +91,12 @@ def _linearize(
     def logits(at: Tensor, *, still: bool = True) -> Tensor:
         with ExitStack() as stack:
             if still and norm is not None and frozen is not None:
-                laid = frozen if not is_pooled(run) else _expand_scales(frozen, hidden, rows)
-                stack.enter_context(replace_norm(norm, laid))
+                expanded = frozen if not is_pooled(run) else _expand_scales(frozen, hidden, rows)
+                stack.enter_context(replace_norm(norm, expanded))
             return _logits(run, at, hidden, rows, at_head=at_head)
 
     with torch.no_grad():
-        own, there, zero, farther = (
+        unfrozen, there, zero, farther = (
             logits(cells, still=False),
             *(logits(cells * factor) for factor in (1.0, 0.0, _FARTHER)),
         )
@@ -106,7 +107,7 @@ def _linearize(
     leaf = cells.detach().clone().requires_grad_()
     with torch.enable_grad():
         (u,) = torch.autograd.grad(objective(logits(leaf)[None]).sum(), leaf)
-    return u.double(), objective(zero[None])[0].double(), objective(own[None])[0].double()
+    return u.double(), objective(zero[None])[0].double(), objective(unfrozen[None])[0].double()
 
 
 def _logits(run: PromptRun, cells: Tensor, hidden: Tensor, rows: Tensor, *, at_head: bool) -> Tensor:
@@ -118,11 +119,11 @@ def _logits(run: PromptRun, cells: Tensor, hidden: Tensor, rows: Tensor, *, at_h
     else:
         given = cells[None]
     with _record_head(run, at_head) as recorded:
-        found = head_logits(run, given)
+        logits = head_logits(run, given)
     if at_head:
-        found = recorded[-1]
-        return found.reshape(-1, found.shape[-1])[: len(cells)]
-    return found.reshape(len(cells), -1)
+        logits = recorded[-1]
+        return logits.reshape(-1, logits.shape[-1])[: len(cells)]
+    return logits.reshape(len(cells), -1)
 
 
 @contextmanager
@@ -145,8 +146,8 @@ def source_positions(run: PromptRun, hidden: Tensor) -> Tensor | None:
         return run.rows
     leaf = hidden[None].detach().clone().requires_grad_()
     with torch.enable_grad():
-        (found,) = torch.autograd.grad(head_logits(run, leaf).square().sum(), leaf)
-    used = found[0].abs().sum(-1).nonzero()[:, 0]
+        (gradient,) = torch.autograd.grad(head_logits(run, leaf).square().sum(), leaf)
+    used = gradient[0].abs().sum(-1).nonzero()[:, 0]
     return used.expand(run.n_targets) if len(used) == 1 else None
 
 
@@ -161,8 +162,3 @@ def _slice_objective(objective: Objective, part: slice) -> Objective:
     return Objective(
         objective.target, objective.classes[part], None if objective.others is None else objective.others[part]
     )
-
-
-def _n_classes(run: PromptRun) -> int:
-    found = getattr(getattr(run.model, "config", None), "vocab_size", None)
-    return found if isinstance(found, int) else 2**16

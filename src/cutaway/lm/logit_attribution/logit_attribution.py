@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.core.errors import InputError, MemoryLimitError
-from cutaway.core.formatting import hint
+from cutaway.core.formatting import hint, human_bytes
+from cutaway.lm.arguments import byte_limit
 from cutaway.lm.logit_attribution.contributions import Split, split, split_experts
 from cutaway.lm.logit_attribution.direction import Direction, direction
 from cutaway.lm.model.forward_run import PromptRun
@@ -19,41 +20,33 @@ from cutaway.lm.model.output_drift import drift_notes
 from cutaway.lm.model.parts import Contribution, Stack
 from cutaway.lm.model.unit_values import feed_forward_values
 from cutaway.lm.saliency.targets import class_texts, make_objective, target_indices
-from cutaway.results.generation import Generation
+from cutaway.results.generation import Contrast, Generation
 from cutaway.results.logit_attribution import AttributedBy, Group, LogitAttribution
 
-LIMIT = 2**30
-"""Bytes of contributions that may be stored, by default."""
 LEVELS: tuple[str, ...] = get_args(AttributedBy)
 
 
 def logit_attribution(
     gen: Generation,
-    by: str = "component",
+    by: AttributedBy = "component",
     *,
-    contrast: Any = None,
-    only: int | Sequence[int] | None = None,
-    limit: int = LIMIT,
+    contrast: Contrast = None,
+    only: int | slice | Sequence[int] | None = None,
+    limit: int = 2**30,
 ) -> LogitAttribution:
-    """Direct logit attribution: what each part adds to the logit of each target: `gen.logit_attribution()`.
+    """Direct logit attribution: what each part adds to the logit; see `Generation.logit_attribution`.
 
     The final residual stream is the sum of everything added to it. With the scale of the final norm frozen, the logit
     is a linear map of that stream, so it is a sum too.
-
-    Args:
-        by: "layer"; "component": each attention and feed-forward network; "head"; "mlp": each feed-forward network,
-            with all attention together; "neuron".
-        contrast: explain the difference to the logit of this token: by text or id, one for all targets or one each.
-        only: which targets, counted from 0; all by default.
-        limit: bytes of contributions that may be stored.
     """
     if by not in LEVELS:
         raise InputError(f"by={by!r}: give {', '.join(map(repr, LEVELS))}.{hint(by, LEVELS)}")
+    limit = byte_limit(limit)
     with torch.inference_mode(False):
         chosen = target_indices(gen, only)
         run = PromptRun.of(gen)
-        kept = torch.tensor(chosen, device=run.device)
-        run = replace(run, rows=run.rows[kept], classes=run.classes[kept])
+        indices = torch.tensor(chosen, device=run.device)
+        run = replace(run, rows=run.rows[indices], classes=run.classes[indices])
         stack = _residual_stack(run)
         _check(run, stack, by, limit)
         objective = make_objective(gen, "logit", contrast, chosen, run.device)
@@ -64,7 +57,7 @@ def logit_attribution(
     notes = drift_notes(gen, "logit" if is_plain else "", towards.logits.cpu().numpy(), chosen)
     notes += ["logits before the soft cap of the model"] if towards.is_capped else []
     return LogitAttribution(
-        by=by,  # type: ignore[arg-type]
+        by=by,
         groups=tuple(groups),
         values=torch.cat(columns, 1).cpu().numpy(),
         logits=towards.logits.cpu().numpy(),
@@ -121,16 +114,17 @@ def _groups(
     def along(site: str) -> Tensor:
         return (site_values.at(site, rows).double() * u).sum(-1)
 
-    found: list[tuple[Group, Tensor]] = [
+    parts: list[tuple[Group, Tensor]] = [
         (Group("embedding", "embedding", stack.stream[0]), along(stack.stream[0])[:, None])
     ]
+    # Rows of experts are sorted by expert, not by position.
     experts = _experts(run, stack, by)
     together: list[Tensor] = []
     for block in stack.blocks:
         layer = block.index
         if by == "layer":
             total = sum((along(part.site) for part in block.contributions), torch.zeros_like(u[:, 0]))
-            found.append((Group("layer", f"layer {layer}", block.address, layer), total[:, None]))
+            parts.append((Group("layer", f"layer {layer}", block.address, layer), total[:, None]))
             continue
         for part in block.contributions:
             what = _part_name(part)
@@ -139,30 +133,30 @@ def _groups(
             if by == "mlp" and part.kind == "attention":
                 together.append(value)
                 continue
-            made: Split | None = None
+            pieces: Split | None = None
             heads, units = part.heads, part.units
             given = site_values.at(part.site, rows)
             if by == "head" and heads is not None and heads.mixed is not None:
                 taken = site_values.at(heads.mixed, rows)
-                made = split(addresses, heads.out, taken, given, u, site=part.site)
-                made = Split(made.values.reshape(len(u), heads.n_heads, -1).sum(-1), made.bias)
+                pieces = split(addresses, heads.out, taken, given, u, site=part.site)
+                pieces = Split(pieces.values.reshape(len(u), heads.n_heads, -1).sum(-1), pieces.bias)
                 whole = replace(whole, kind="head", site=heads.mixed, n=heads.n_heads)
             elif by == "neuron" and units is not None:
                 if units.n_experts > 1:
-                    made = split_experts(addresses, units, experts[units.site][rows], given, u)
+                    pieces = split_experts(addresses, units, experts[units.site][rows], given, u)
                 else:
-                    made = split(addresses, units.down, site_values.at(units.site, rows), given, u, site=part.site)
+                    pieces = split(addresses, units.down, site_values.at(units.site, rows), given, u, site=part.site)
                 n = units.width * units.n_experts
                 whole = replace(whole, kind="neuron", site=units.site, n=n, n_experts=units.n_experts)
-            found.append((whole, value[:, None] if made is None else made.values))
-            if made is not None and bool((made.bias != 0).any()):
-                found.append((Group("bias", f"{layer} {what} bias", part.site, layer), made.bias[:, None]))
+            parts.append((whole, value[:, None] if pieces is None else pieces.values))
+            if pieces is not None and bool((pieces.bias != 0).any()):
+                parts.append((Group("bias", f"{layer} {what} bias", part.site, layer), pieces.bias[:, None]))
     if together:
-        found.insert(1, (Group("attention", "attention of all layers", ""), sum(together)[:, None]))  # type: ignore[index]
+        parts.insert(1, (Group("attention", "attention of all layers", ""), sum(together)[:, None]))  # type: ignore[index]
     if bool((towards.constant != 0).any()):
         site = stack.final_norm or run.anatomy.head
-        found.append((Group("bias", "final bias", site), towards.constant[:, None]))
-    return [group for group, _ in found], [value for _, value in found]
+        parts.append((Group("bias", "final bias", site), towards.constant[:, None]))
+    return [group for group, _ in parts], [value for _, value in parts]
 
 
 def _experts(run: PromptRun, stack: Stack, by: str) -> dict[str, Tensor]:
@@ -170,8 +164,8 @@ def _experts(run: PromptRun, stack: Stack, by: str) -> dict[str, Tensor]:
     if by != "neuron":
         return {}
     units = [each for each in run.anatomy.units(stack.role) if each.n_experts > 1]
-    found = feed_forward_values(run, stack.role, units) if units else []
-    return {each.site: values for each, values in zip(units, found, strict=True)}
+    values_by_layer = feed_forward_values(run, stack.role, units) if units else []
+    return {each.site: values for each, values in zip(units, values_by_layer, strict=True)}
 
 
 def _part_name(part: Contribution) -> str:
@@ -201,6 +195,6 @@ def _check(run: PromptRun, stack: Stack, by: str, limit: int) -> None:
     if by == "neuron" and n > limit:
         raise MemoryLimitError(
             f"contributions of {n // 8 // run.n_targets:,} neurons to {run.n_targets:,} targets take "
-            f"{n / 2**30:.2f} GiB, but the limit is {limit / 2**30:.2f} GiB: choose targets, only=[-1], or give "
+            f"{human_bytes(n)}, but the limit is {human_bytes(limit)}: choose targets, only=[-1], or give "
             f"limit={n}."
         )

@@ -21,8 +21,10 @@ from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import InputError
 from cutaway.lm.model.block_parts import find_joins, nearest_linear
 from cutaway.lm.model.blocks import Chain, find_chains
-from cutaway.lm.model.parts import Anatomy, Block, Role, Stack, StreamPoint
+from cutaway.lm.model.language_model import eager_module
+from cutaway.lm.model.parts import Anatomy, Block, Stack, StreamPoint
 from cutaway.lm.model.wiring import Wiring, cheaper_site, site_in, site_out
+from cutaway.results.tokens import Role
 
 _cache: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
 _patterns: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
@@ -38,38 +40,39 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks
         blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, if they are not found, or to choose
             others. It applies to all later analyses of this model; `"auto"` resets it.
     """
-    core: nn.Module = getattr(model, "_orig_mod", model)
+    core: nn.Module = eager_module(model) if inputs is None else getattr(model, "_orig_mod", model)
     if blocks == AUTO:
         _patterns.pop(core, None)
     pattern = _patterns.get(core) if blocks in (None, AUTO) else blocks
     inputs = _example_inputs(core) if inputs is None else inputs
     how = getattr(getattr(core, "config", None), "_attn_implementation", None)
     experts = getattr(getattr(core, "config", None), "_experts_implementation", None)
+    # Eager and fused attention, and experts one by one or together, run different ops.
     key = (structure_of(core), pattern, how, experts, *sorted(inputs))
     known = _cache.setdefault(core, {})
     if key in known:
         return _remember_pattern(core, pattern, known[key])
-    found = _trace_anatomy(core, shorten(inputs), pattern)
+    traced = _trace_anatomy(core, shorten(inputs), pattern)
     if not sessions.edits:  # an edited model may have other parts, so it is not cached
-        known[key] = found
-    return _remember_pattern(core, pattern, found)
+        known[key] = traced
+    return _remember_pattern(core, pattern, traced)
 
 
-def _remember_pattern(model: nn.Module, pattern: str | None, found: Anatomy) -> Anatomy:
+def _remember_pattern(model: nn.Module, pattern: str | None, traced: Anatomy) -> Anatomy:
     """The anatomy; stores the pattern, now that it has worked."""
     if pattern is not None:
         _patterns[model] = pattern
-    return found
+    return traced
 
 
 def _example_inputs(model: nn.Module) -> dict[str, Any]:
     ids = torch.arange(1, 9, device=device_of(model))[None]
     config = getattr(model, "config", None)
-    found: dict[str, Any] = {"input_ids": ids % int(getattr(config, "vocab_size", None) or 9)}
+    inputs: dict[str, Any] = {"input_ids": ids % int(getattr(config, "vocab_size", None) or 9)}
     if getattr(config, "is_encoder_decoder", False):
-        found["decoder_input_ids"] = found["input_ids"].clone()
+        inputs["decoder_input_ids"] = inputs["input_ids"].clone()
     fixed = {"use_cache": False, "return_dict": True}
-    return {**found, **{name: value for name, value in fixed.items() if hasattr(config, name)}}
+    return {**inputs, **{name: value for name, value in fixed.items() if hasattr(config, name)}}
 
 
 def shorten(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
@@ -105,6 +108,7 @@ def _trace_anatomy(model: nn.Module, inputs: Mapping[str, Any], pattern: str | N
         _stack(model, wiring, chain, role) for chain, role in zip((chains[0], *chains[1:][-1:]), roles, strict=True)
     ]
     logits = wiring.logits()
+    # A soft cap or a scale may follow the head, so the logits themselves need not be its output.
     head = nearest_linear(wiring, logits, ends=set(chains[-1].outputs))
     missing = {}
     parts = [c for stack in stacks for block in stack.blocks for c in block.contributions]
@@ -158,13 +162,15 @@ def _embedding_site(model: Any, wiring: Wiring, stream: int) -> str:
     before = wiring.ancestors(stream)
     looked_up = [node for node in sorted(before | {stream}) if wiring.name(node) == "embedding"]
     ids = [node for node in looked_up if wiring.is_plain_input(wiring.parents(node)[1])]
-    own = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
-    names = wiring.addresses_of_module(own)
-    found = ids or [node for node in looked_up if wiring.address_of(node) in names]
-    if not found:
+    embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    names = wiring.addresses_of_module(embedding)
+    lookups = ids or [node for node in looked_up if wiring.address_of(node) in names]
+    if not lookups:
         raise InputError(
             f"found no embedding in {wiring.trace.model_name}: its tokens are not looked up in an nn.Embedding."
         )
-    call = wiring.trace.tables.nodes.call[found[0]]
-    made = [node for _, node in wiring.rows[call].outputs]  # Gemma 3 scales inside the module
-    return site_out(wiring, made[0] if len(made) == 1 and made[0] in before | {stream} else found[0], call=call)
+    call = wiring.trace.tables.nodes.call[lookups[0]]
+    outputs = [node for _, node in wiring.rows[call].outputs]  # Gemma 3 scales inside the module
+    return site_out(
+        wiring, outputs[0] if len(outputs) == 1 and outputs[0] in before | {stream} else lookups[0], call=call
+    )

@@ -44,10 +44,11 @@ def find_joins(wiring: Wiring, call: int, start: int, end: int) -> Joins:
         if len(terms) < 2:
             last = node
             continue
-        own = [term for term in terms if wiring.same_numbers(term) in (stream, last) or term in (stream, last)]
-        others = [term for term in terms if term not in own]
-        direct = [term for term in own if wiring.same_numbers(term) == wiring.same_numbers(stream)]
-        if len(own) != 1 or not others:
+        stream_terms = [term for term in terms if wiring.same_numbers(term) in (stream, last) or term in (stream, last)]
+        others = [term for term in terms if term not in stream_terms]
+        # With a norm in the stream (BERT), this term is the output of the norm, `last`, and not the stream itself.
+        direct = [term for term in stream_terms if wiring.same_numbers(term) == wiring.same_numbers(stream)]
+        if len(stream_terms) != 1 or not others:
             last = node
             continue
         is_residual = is_residual and bool(direct)
@@ -98,13 +99,14 @@ def _dominators(wiring: Wiring, start: int, end: int) -> list[int]:
     for node in sorted(reached, reverse=True):
         for parent in ways.get(node, ()):
             onward[parent] = onward.get(parent, 0) + onward.get(node, 0)
+    # A node lies on every path if as many paths lead through it as there are. Python integers do not overflow.
     total = reached[end]
     return [node for node in sorted(reached) if node != start and reached[node] * onward.get(node, 0) == total]
 
 
 def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
     """The terms of a sum: nested additions of values of the same shape are expanded, up to the stream."""
-    found: list[int] = []
+    terms: list[int] = []
     stack = [node]
     while stack:
         each = stack.pop()
@@ -117,14 +119,14 @@ def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
         if is_sum and not is_stop and all(wiring.shape(parent) == wiring.shape(plain) for parent in parents):
             stack.extend(reversed(parents))
         else:
-            found.append(plain if plain in stops else each)
-    return found
+            terms.append(plain if plain in stops else each)
+    return terms
 
 
 def _has_adapter(wiring: Wiring, terms: Sequence[int], stops: set[int]) -> bool:
     """Whether one term is a linear op and the other also depends on its input: an adapter (LoRA) beside it."""
-    for one, other in (terms, terms[::-1]):
-        plain = wiring.same_numbers(one)
+    for term, other in (terms, terms[::-1]):
+        plain = wiring.same_numbers(term)
         if plain not in stops and is_linear(wiring, plain) and linear_operand(wiring, plain) in wiring.ancestors(other):
             return True
     return False
@@ -140,6 +142,7 @@ def _contribution(wiring: Wiring, call: int, node: int, stream: int) -> Contribu
     if any(_mixes(wiring, each) for each in inside):
         return Contribution("other", site)
     d = (wiring.shape(node) or (0,))[-1]
+    # Gates and routers are linear maps as well, but not as wide as the stream.
     downs = [*_linears(wiring, node, {stream}, width=d)] or [*_linears(wiring, node, {stream})][:1]
     inputs = [linear_operand(wiring, each) for each in downs]
     downs = [each for each in downs if not any(i in wiring.ancestors(linear_operand(wiring, each)) for i in inputs)]
@@ -172,6 +175,7 @@ def _attention(wiring: Wiring, inside: set[int]) -> int | None:
     for node in sorted(inside):
         if wiring.name(node) == "softmax":
             for other in sorted(inside):
+                # The softmax of a router is not followed by a product of two activations.
                 is_product = wiring.name(other) in ("matmul", "bmm", "baddbmm", "einsum") and _mixes(wiring, other)
                 if is_product and node in wiring.ancestors(other):
                     return node
@@ -211,6 +215,6 @@ def _attends_elsewhere(wiring: Wiring, call: int, sources: list[int], inside: se
     others = {node for node in streams[1:] if node != streams[0] and (wiring.shape(node) or (0,))[-1] == width}
     if not others:
         return False
-    own = set(sources) | {each for source in sources for each in wiring.ancestors(source)}
-    taken = {parent for each in own & inside for parent in wiring.parents(each)}
+    computed_from = set(sources) | {each for source in sources for each in wiring.ancestors(source)}
+    taken = {parent for each in computed_from & inside for parent in wiring.parents(each)}
     return bool(taken & others)

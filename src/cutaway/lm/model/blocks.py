@@ -39,36 +39,39 @@ def find_chains(wiring: Wiring, pattern: str | None = None) -> list[Chain]:
             groups.setdefault((row.parent, key), []).append(call)
         elif asked.covers_address(wiring.address(call)):
             groups.setdefault((0, _USER_NAMED), []).append(call)
+    # A module without a forward is a container, such as nn.ModuleList.
     listed = {_USER_NAMED} | {row.addresses[0] for row in wiring.trace.tables.modules if not row.has_forward}
-    found = [chain for (_, key), calls in groups.items() for chain in _chains(wiring, calls, is_list=key in listed)]
-    found = [chain for chain in found if _is_stream(wiring, chain)]
-    inside = {call for chain in found for call in chain.calls}
-    outermost = [c for c in found if not inside.intersection(wiring.calls_from(wiring.rows[c.calls[0]].parent))]
+    chains = [chain for (_, key), calls in groups.items() for chain in _chains(wiring, calls, is_list=key in listed)]
+    chains = [chain for chain in chains if _is_stream(wiring, chain)]
+    # A block may contain chains of its own, such as an nn.Sequential in its feed-forward network.
+    inside = {call for chain in chains for call in chain.calls}
+    outermost = [c for c in chains if not inside.intersection(wiring.calls_from(wiring.rows[c.calls[0]].parent))]
     return _longest(wiring, sorted(outermost, key=lambda chain: chain.calls[0]))
 
 
 def _chains(wiring: Wiring, calls: list[int], *, is_list: bool) -> list[Chain]:
     """The calls of one group, split wherever a call does not take the output of the previous one."""
-    found: list[Chain] = []
+    chains: list[Chain] = []
     run: list[int] = []
     links: list[tuple[int, str]] = []
     for call in calls:
         link = _link(wiring, run[-1], call) if run else None
         if link is None and run:
-            found += _chain(wiring, run, links, is_list=is_list)
+            chains += _chain(wiring, run, links, is_list=is_list)
             run, links = [], []
         if link is not None:
             links.append(link)
         run.append(call)
-    return found + _chain(wiring, run, links, is_list=is_list)
+    return chains + _chain(wiring, run, links, is_list=is_list)
 
 
-def _link(wiring: Wiring, one: int, other: int) -> tuple[int, str] | None:
+def _link(wiring: Wiring, call: int, next_call: int) -> tuple[int, str] | None:
     """The stream between two calls: its node, and its path in the output."""
-    given = {node for _, node in wiring.rows[other].inputs}
-    taken = [node for _, node in wiring.rows[one].inputs]
-    shapes = {wiring.shape(node) for _, node in wiring.rows[other].outputs}
-    for path, node in wiring.rows[one].outputs:
+    given = {node for _, node in wiring.rows[next_call].inputs}
+    taken = [node for _, node in wiring.rows[call].inputs]
+    shapes = {wiring.shape(node) for _, node in wiring.rows[next_call].outputs}
+    for path, node in wiring.rows[call].outputs:
+        # What is passed through unchanged (mask, position embeddings) is not the stream.
         is_stream = node in given and node not in taken and _is_hidden_state(wiring, node)
         if is_stream and wiring.shape(node) in shapes:
             return node, path

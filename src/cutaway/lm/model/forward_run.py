@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -22,8 +21,10 @@ from cutaway.capture.units.live_units import LiveUnits
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
 from cutaway.lm.model.anatomy import anatomy
-from cutaway.lm.model.parts import Anatomy, Role
+from cutaway.lm.model.language_model import accepted_by, check_ids, check_length
+from cutaway.lm.model.parts import Anatomy
 from cutaway.results.generation import Generation, GenerationKind
+from cutaway.results.tokens import Role
 
 ValueFn = Callable[[Tensor], Tensor]
 """From the value at a site to its replacement."""
@@ -67,6 +68,9 @@ class PromptRun:
         """The run of a generation, with its own model unless you give another."""
         asked = gen.model if model is None else model
         core: nn.Module = getattr(asked, "_orig_mod", asked)
+        if model is None:  # with_model may have attached any model
+            check_ids(core, None, gen.token_ids.tolist(), "the generation")
+            check_length(core, len(gen.read), what="the generation")
         device = device_of(core)
         given: dict[str, Any] = {"input_ids": _row(gen.token_ids, device)}
         if gen.source is not None:
@@ -89,8 +93,8 @@ class PromptRun:
     def ids(self, role: Role = "decoder") -> Tensor:
         """(position,): the ids that this stack reads."""
         is_decoder = role == "decoder" and "decoder_input_ids" in self.inputs
-        found: Tensor = self.inputs["decoder_input_ids" if is_decoder else "input_ids"][0]
-        return found
+        numbers: Tensor = self.inputs["decoder_input_ids" if is_decoder else "input_ids"][0]
+        return numbers
 
     @property
     def n_targets(self) -> int:
@@ -107,14 +111,14 @@ class PromptRun:
 
     def select_targets(self, chosen: Sequence[int]) -> PromptRun:
         """The run with some of the targets, without the positions that none of them can see."""
-        kept = torch.tensor(list(chosen), device=self.device)
-        rows, inputs = self.rows[kept], dict(self.inputs)
+        indices = torch.tensor(list(chosen), device=self.device)
+        rows, inputs = self.rows[indices], dict(self.inputs)
         if self.is_causal:
             n, length = int(rows.max()) + 1, len(self.ids())
             for name in ["decoder_input_ids"] if len(self.roles) > 1 else list(inputs):
                 if isinstance(inputs[name], Tensor) and inputs[name].shape == (1, length):
                     inputs[name] = inputs[name][:, :n]
-        return replace(self, inputs=inputs, rows=rows, classes=self.classes[kept])
+        return replace(self, inputs=inputs, rows=rows, classes=self.classes[indices])
 
     # forward passes
 
@@ -180,7 +184,7 @@ class PromptRun:
     def unit_rows(self, sites: Sequence[str]) -> dict[str, Tensor]:
         """Site → (position, unit), with units counted as in a trace."""
         units = LiveUnits(self.model, [Site.parse(site) for site in sites], needs_samples=True)
-        found: dict[str, Tensor] = {}
+        rows: dict[str, Tensor] = {}
 
         def note(site: str, seen: Observation) -> None:
             value = seen.tensor.detach()
@@ -188,11 +192,11 @@ class PromptRun:
             position = layout.position
             if position is None or value.numel() != layout.n_units * layout.sizes[position]:
                 raise InputError(f"the value at {site!r} of shape {list(value.shape)} has no positions and units.")
-            found[site] = layout.rows(value).flatten(0, 1).clone()  # one sample: rows are positions
+            rows[site] = layout.rows(value).flatten(0, 1).clone()  # one sample: rows are positions
 
         with units, self.eval_mode(), self._observe_raw(sites, note):
             self._logits(self.inputs)
-        return found
+        return rows
 
     @contextmanager
     def observe(self, sites: Sequence[str], note: Callable[[str, Tensor], object]) -> Iterator[None]:
@@ -224,6 +228,7 @@ class PromptRun:
     @contextmanager
     def eval_mode(self, *, gradients: bool = False) -> Iterator[ModelState]:
         """Context manager: eval mode, weights without gradients; restores everything afterwards."""
+        # With weights that require gradients, autograd would also save the inputs of every layer.
         asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
         with eval_mode(self.model, gradients=gradients) as state, token_window(self.n_given):
             try:
@@ -241,6 +246,7 @@ class PromptRun:
 
     def _split_batch(self, value: Tensor, n: int) -> Tensor:
         """The value with samples and positions in separate dimensions, if the model had merged them."""
+        # OPT runs its feed-forward network on (sample · position, unit).
         lengths = {len(self.ids(role)) for role in self.roles}
         if value.dim() == 2 and len(value) != n and any(len(value) == n * length for length in lengths):
             return value.reshape(n, -1, value.shape[-1])
@@ -252,10 +258,11 @@ class PromptRun:
 
     def _logits(self, given: Mapping[str, Any]) -> Tensor:
         """(sample, target, class); the head runs on the rows of the targets only, if the model supports it."""
+        # The head is the largest matrix of many models, and most rows of its output would be thrown away.
         if "logits_to_keep" in self.accepted and self.rows.numel():
             return logits_of(self.call(given, logits_to_keep=self.rows), self.model)
-        found = logits_of(self.call(given), self.model)
-        return found[:, None].expand(-1, self.n_targets, -1) if found.dim() == 2 else found[:, self.rows]
+        logits = logits_of(self.call(given), self.model)
+        return logits[:, None].expand(-1, self.n_targets, -1) if logits.dim() == 2 else logits[:, self.rows]
 
     def _as_changes(self, embeds: Mapping[Role, Tensor], changes: Mapping[str, ValueFn]) -> dict[str, Change]:
         """Changes for `edit`."""
@@ -281,25 +288,16 @@ def prompt_run(model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any]
     return PromptRun(model, kind, inputs, at, what, accepted_by(model), None if is_double else n_given)
 
 
-def accepted_by(model: nn.Module) -> frozenset[str]:
-    """The parameter names of a model's forward."""
-    forward: Callable[..., Any] = model.forward
-    try:
-        return frozenset(inspect.signature(forward).parameters)
-    except (TypeError, ValueError):
-        return frozenset()
-
-
 def logits_of(output: Any, model: nn.Module) -> Tensor:
     """The logits in the output of a model: (sample, position, class), or (sample, class)."""
-    found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    if not isinstance(found, Tensor):
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if not isinstance(logits, Tensor):
         name = type(model).__name__
         raise InputError(
             f"{name} has no head: it returns no logits. Load the model with its head, such as "
             "AutoModelForCausalLM, AutoModelForMaskedLM or AutoModelForSequenceClassification."
         )
-    return found
+    return logits
 
 
 def _row(values: Any, device: torch.device) -> Tensor:

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.model.forward import replace_forward
+
 _LARGE = 1e3
 """Large enough that the epsilon of the norm does not matter."""
-_MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ def frozen_norm(module: nn.Module, x: Tensor) -> FrozenNorm | None:
     is_centered = bool((constant - zero).abs().max() < 1e-2 * (alternating - zero).abs().max())
     shown = signs - signs.mean() if is_centered else signs
     gain = (alternating - zero) / (shown / shown.square().mean().sqrt())
-    made = FrozenNorm(gain, zero, torch.ones(len(x), dtype=torch.float64, device=x.device), is_centered)
-    plain = made(x.double()) - zero
+    unscaled = FrozenNorm(gain, zero, torch.ones(len(x), dtype=torch.float64, device=x.device), is_centered)
+    plain = unscaled(x.double()) - zero
     scales = ((given - zero) * plain).sum(-1) / plain.square().sum(-1).clamp_min(1e-300)
     left = (given - zero - scales[:, None] * plain).norm() / (given - zero).norm().clamp_min(1e-300)
     return None if not bool(left < 1e-3) else FrozenNorm(gain, zero, scales, is_centered)
@@ -78,21 +79,15 @@ def replace_norm(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
     def forward(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return frozen(x.reshape(-1, x.shape[-1])).reshape(x.shape)
 
-    before = module.__dict__.get("forward", _MISSING)
-    module.__dict__["forward"] = forward
-    try:
+    with replace_forward(module, forward):
         yield
-    finally:
-        if before is _MISSING:
-            module.__dict__.pop("forward", None)
-        else:
-            module.__dict__["forward"] = before
 
 
 def _call_in_float64(module: nn.Module, x: Tensor) -> Tensor:
     """(row, d) → (row, d), computed by a copy of the module in float64."""
+    # A copy: .double() converts a module in place.
     copied = deepcopy(module).double()
-    found = copied(x[None])
-    if not isinstance(found, Tensor):
-        raise TypeError(f"{type(module).__name__} returns a {type(found).__name__}.")
-    return found[0].double()
+    output = copied(x[None])
+    if not isinstance(output, Tensor):
+        raise TypeError(f"{type(module).__name__} returns a {type(output).__name__}.")
+    return output[0].double()

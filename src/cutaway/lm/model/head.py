@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.interventions.rebuild import with_tensors
+from cutaway.capture.model.forward import replace_forward
 from cutaway.capture.model.tree import structure_of
 from cutaway.capture.observe import Observation, observe
 from cutaway.core.sites import Site
@@ -24,7 +25,6 @@ from cutaway.lm.model.parts import Anatomy, Block
 
 LIMIT = 256 * 2**20
 """Bytes of logits computed at once, by default."""
-_MISSING: Any = object()
 _block_outputs: WeakKeyDictionary[nn.Module, tuple[int, dict[tuple[str, int], Any]]] = WeakKeyDictionary()
 """Model → (address, pass) → an example output of that block, as the template for bypassed outputs."""
 
@@ -52,7 +52,7 @@ def iter_head_logits(
     is_whole_text = is_pooled(run)
     chosen = hidden if is_whole_text or rows is None else hidden[:, torch.as_tensor(rows, device=hidden.device)]
     cells = chosen if is_whole_text else chosen.reshape(-1, 1, chosen.shape[-1])
-    width = _n_classes(run) * 4
+    width = n_classes(run) * 4
     n = max(1, limit // width)
     length = len(run.ids())
     start = 0
@@ -82,18 +82,17 @@ def _run(run: PromptRun, hidden: Tensor) -> Tensor:
 @contextmanager
 def bypass_blocks(run: PromptRun, hidden: Tensor) -> Iterator[None]:
     """Context manager: all blocks return their input, and the last one returns `hidden`."""
-    found = run.anatomy
-    templates = _templates(run, found)
+    parts = run.anatomy
+    templates = _templates(run, parts)
     modules: dict[str, list[Block]] = {}
-    for stack in found.stacks:
+    for stack in parts.stacks:
         for block in stack.blocks:
             modules.setdefault(block.address, []).append(block)
-    last = found.stack.blocks[-1]
-    with ExitStack() as stack_:
+    last = parts.stack.blocks[-1]
+    with ExitStack() as forwards:
         for address, blocks in modules.items():
             module = run.model.get_submodule(address)
-            stack_.callback(_restore_forward, module, module.__dict__.get("forward", _MISSING))
-            module.__dict__["forward"] = _Bypass(blocks, templates, last, hidden)
+            forwards.enter_context(replace_forward(module, _Bypass(blocks, templates, last, hidden)))
         yield
 
 
@@ -101,12 +100,8 @@ def bypass_blocks(run: PromptRun, hidden: Tensor) -> Iterator[None]:
 def bypass_module(run: PromptRun, address: str) -> Iterator[None]:
     """Context manager: this module returns its input."""
     module = run.model.get_submodule(address)
-    own = module.__dict__.get("forward", _MISSING)
-    module.__dict__["forward"] = lambda value, *_, **__: value
-    try:
+    with replace_forward(module, lambda value, *_, **__: value):
         yield
-    finally:
-        _restore_forward(module, own)
 
 
 class _Bypass:
@@ -119,13 +114,14 @@ class _Bypass:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         block = self._blocks[min(self._n, len(self._blocks) - 1)]
         self._n += 1
+        # Blocks take the stream as the first argument or by keyword, depending on the model.
         path = Site.parse(block.input).path
         stream = args[int(path)] if path.isdigit() else kwargs[path]
         new = self._hidden.to(stream) if block is self._last else stream
         return with_tensors(self._templates[(block.address, block.pass_)], {block.out_path: new})
 
 
-def _templates(run: PromptRun, found: Anatomy) -> dict[tuple[str, int], Any]:
+def _templates(run: PromptRun, parts: Anatomy) -> dict[tuple[str, int], Any]:
     """An example output of each block, from a run on a few tokens."""
     structure = structure_of(run.model)
     if run.model in _block_outputs and _block_outputs[run.model][0] == structure:
@@ -135,7 +131,7 @@ def _templates(run: PromptRun, found: Anatomy) -> dict[tuple[str, int], Any]:
     def note(seen: Observation) -> None:
         known[(seen.site.address, seen.site.pass_ or 1)] = seen.whole
 
-    addresses = dict.fromkeys(block.address for each in found.stacks for block in each.blocks)
+    addresses = dict.fromkeys(block.address for each in parts.stacks for block in each.blocks)
     with run.eval_mode(), observe(run.model, list(addresses), note):
         run.call(shorten(run.inputs))
     _block_outputs[run.model] = (structure, known)
@@ -152,14 +148,8 @@ def _logits_dim(run: PromptRun) -> int:
         return logits_of(run.call(shorten(run.inputs)), run.model).dim()
 
 
-def _n_classes(run: PromptRun) -> int:
+def n_classes(run: PromptRun) -> int:
+    """Number of classes that the logits score, for memory estimates; a large number if the config does not say."""
     config = getattr(run.model, "config", None)
-    own = getattr(config, "num_labels" if run.kind == "classifier" else "vocab_size", None)
-    return int(own) if isinstance(own, int) else 2**16
-
-
-def _restore_forward(module: nn.Module, forward: Any) -> None:
-    if forward is _MISSING:
-        module.__dict__.pop("forward", None)
-    else:
-        module.__dict__["forward"] = forward
+    size = getattr(config, "num_labels" if run.kind == "classifier" else "vocab_size", None)
+    return int(size) if isinstance(size, int) else 2**16

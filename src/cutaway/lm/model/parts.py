@@ -9,12 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from cutaway.core.dataframes import to_dataframe
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.results.generation import LayerChoice
+from cutaway.results.tokens import Role
 
-Role = Literal["encoder", "decoder"]
 Kind = Literal["attention", "mlp", "other"]
-Layers = int | slice | Sequence[int] | None
-"""Which blocks, counted from 0, negative from the end; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +193,24 @@ class Anatomy:
     def heads(self, role: Role | None = None) -> tuple[tuple[Heads, ...], ...]:
         """The attention layers of each block; raises if there are none."""
         stack = self.stack if role is None else self.part(role)
-        found = tuple(tuple(c.heads for c in block.contributions if c.heads is not None) for block in stack.blocks)
-        if not any(found):
+        by_block = tuple(tuple(c.heads for c in block.contributions if c.heads is not None) for block in stack.blocks)
+        if not any(by_block):
             raise InputError(f"{self.model_name} has no attention: {self.missing.get('attention', 'none was found')}.")
-        return found
+        return by_block
 
     def units(self, role: Role | None = None) -> tuple[Units, ...]:
         """The neurons of each block that has some; raises if there are none."""
         stack = self.stack if role is None else self.part(role)
-        found = tuple(c.units for block in stack.blocks for c in block.contributions if c.units is not None)
-        if not found or "mlp" in self.missing:
+        networks = tuple(c.units for block in stack.blocks for c in block.contributions if c.units is not None)
+        if not networks or "mlp" in self.missing:
             raise InputError(
                 f"{self.model_name} has no feed-forward neurons: {self.missing.get('mlp', 'none were found')}. "
                 "Give a site: at='backbone.layers.*.mixer.out_proj@in.0'."
             )
-        return found
+        return networks
 
 
-def layer_indices(layers: Layers, n: int) -> list[int]:
+def layer_indices(layers: LayerChoice, n: int) -> list[int]:
     """The indices of the chosen layers among n, ascending, without duplicates.
 
     >>> layer_indices(slice(-2, None), 12), layer_indices([10, 2, -1], 12), layer_indices(-1, 12)
@@ -219,14 +218,18 @@ def layer_indices(layers: Layers, n: int) -> list[int]:
     """
     if layers is None:
         return list(range(n))
+    if isinstance(layers, str):
+        raise InputTypeError(
+            f"layers={layers!r}: give a number, a list or a slice, counted from 0; leave it out for all {n}."
+        )
     if isinstance(layers, slice):
-        found = list(range(n))[layers]
+        indices = list(range(n))[layers]
     else:
-        found = []
+        indices = []
         for layer in [layers] if not isinstance(layers, (Sequence, np.ndarray)) else layers:
             if isinstance(layer, (bool, str)) or not hasattr(layer, "__index__") or not -n <= int(layer) < n:
                 raise InputError(f"layers has {layer!r}: there are {n} layers, counted from 0.")
-            found.append(int(layer) % n)
-    if not found:
+            indices.append(int(layer) % n)
+    if not indices:
         raise InputError(f"layers={layers!r} selects none of the {n} layers, which are counted from 0.")
-    return sorted(set(found))
+    return sorted(set(indices))

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import ForwardResult, PromptRun
-from cutaway.lm.model.parts import Role, Units
+from cutaway.lm.model.parts import Units
+from cutaway.results.tokens import Role
 
 
 def unit_values(run: PromptRun, role: Role | None = None, *, layers: Sequence[int] | None = None) -> list[Tensor]:
@@ -46,7 +47,8 @@ def _by_position(seen: ForwardResult, units: Units, n: int) -> Tensor:
     tokens = seen.values[units.rows].reshape(-1)
     ends = seen.values[units.ends].reshape(-1)
     value = value.reshape(len(tokens), -1)
+    # Ends are exclusive: a row belongs to the first expert whose end is greater.
     experts = torch.searchsorted(ends.long(), torch.arange(len(tokens), device=ends.device), right=True)
-    laid = value.new_zeros(n, units.n_experts, value.shape[-1])
-    laid[tokens.long(), experts] = value
-    return laid.reshape(n, -1)
+    by_expert = value.new_zeros(n, units.n_experts, value.shape[-1])
+    by_expert[tokens.long(), experts] = value
+    return by_expert.reshape(n, -1)

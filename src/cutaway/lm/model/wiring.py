@@ -13,6 +13,7 @@ from cutaway.graph.trace import Trace
 
 _RESHAPES = frozenset(
     {"view", "reshape", "contiguous", "to", "float", "type", "clone", "unsqueeze", "squeeze", "flatten", "unflatten"}
+    # Cutaway itself puts "made_unseen" and "edit" into a trace.
     | {"detach", "type_as", "view_as", "long", "int", "made_unseen", "edit"}
 )
 """Functions that return the same numbers in the same order, in another shape or dtype."""
@@ -33,6 +34,7 @@ class Wiring:
     def name(self, node: int) -> str:
         """The function that computed it, without underscores; "" for a source."""
         nodes = self.trace.tables.nodes
+        # add_ and __iadd__ add as well.
         return nodes.name[node].strip("_") if nodes.kind[node] == OP else ""
 
     def parents(self, node: int) -> tuple[int, ...]:
@@ -49,18 +51,18 @@ class Wiring:
 
     def is_weight(self, node: int) -> bool:
         """Whether it is a parameter, a reshaped one, computed from parameters only, or an expert's slice of one."""
-        stack, found = [node], False
+        stack, has_parameter = [node], False
         nodes = self.trace.tables.nodes
         while stack:
             each = stack.pop()
             kind = nodes.kind[each]
             if kind == PARAMETER:
-                found = True
+                has_parameter = True
             elif kind == OP and nodes.parents[each]:
                 stack.extend(nodes.parents[each][:1] if self._is_expert_lookup(each) else nodes.parents[each])
             elif kind == OP or kind not in (BUFFER, CONSTANT):
                 return False
-        return found
+        return has_parameter
 
     def is_expert_weight(self, weight: int) -> bool:
         """Whether these weights belong to one expert, indexed from those of all."""
@@ -106,17 +108,17 @@ class Wiring:
 
     def ancestors(self, node: int) -> set[int]:
         """All nodes that it was computed from."""
-        found = self._ancestors.get(node)
-        if found is None:
-            found = set()
+        known = self._ancestors.get(node)
+        if known is None:
+            known = set()
             stack = list(self.parents(node))
             while stack:
                 each = stack.pop()
-                if each not in found:
-                    found.add(each)
+                if each not in known:
+                    known.add(each)
                     stack.extend(self.parents(each))
-            self._ancestors[node] = found
-        return found
+            self._ancestors[node] = known
+        return known
 
     def address(self, call: int) -> str:
         return self.trace.names.address(call)
@@ -130,20 +132,20 @@ class Wiring:
         return self.calls_from(self.trace.tables.nodes.call[node])
 
     def calls_from(self, call: int) -> list[int]:
-        found = []
+        calls = []
         while call:
-            found.append(call)
+            calls.append(call)
             call = self.rows[call].parent
-        return found
+        return calls
 
     @cached_property
     def n_runs(self) -> dict[str, int]:
         """Address → how often that module ran."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for call in range(1, len(self.rows)):
             address = self.address(call)
-            found[address] = found.get(address, 0) + 1
-        return found
+            counts[address] = counts.get(address, 0) + 1
+        return counts
 
     @cached_property
     def _addresses(self) -> dict[int, tuple[str, ...]]:
@@ -164,11 +166,13 @@ class Wiring:
         for call in range(1, len(self.rows)):
             row = self.rows[call]
             given = [each for _, each in row.inputs]
-            made = [each for _, each in row.outputs]
-            if row.first_node > node and given[:1] == [node] and len(made) == 1 and made[0] != node:
-                is_same = self.shape(made[0]) == self.shape(node)
+            outputs = [each for _, each in row.outputs]
+            if row.first_node > node and given[:1] == [node] and len(outputs) == 1 and outputs[0] != node:
+                is_same = self.shape(outputs[0]) == self.shape(node)
+                # A square projection keeps the shape too, but multiplies with weights.
                 has_product = any(
-                    self.name(each) in LINEAR for each in {*self.ancestors(made[0]), made[0]} - self.ancestors(node)
+                    self.name(each) in LINEAR
+                    for each in {*self.ancestors(outputs[0]), outputs[0]} - self.ancestors(node)
                 )
                 return self.address(call) if is_same and not has_product else None
         return None
@@ -190,7 +194,7 @@ def site_out(wiring: Wiring, node: int, *, within: int | None = None, call: int 
     elif call is None:
         calls = calls[:1]
     for each in reversed(calls):
-        paths = [path for path, made in wiring.rows[each].outputs if made == node]
+        paths = [path for path, output in wiring.rows[each].outputs if output == node]
         if paths:
             return _site(wiring, each, "out", paths[0], n=len(wiring.rows[each].outputs))
     return str(wiring.trace.names.site(node))

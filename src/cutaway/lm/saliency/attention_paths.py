@@ -45,6 +45,7 @@ def _target_positions(run: PromptRun) -> list[int]:
         return rows
     with torch.enable_grad():
         logits = head_logits(run, hidden)
+        # It labels each token: row 0 is really the first token.
         if logits.shape[1] == hidden.shape[1] > 1:
             return rows
         (gradient,) = torch.autograd.grad(logits.square().sum(), hidden)

@@ -10,9 +10,9 @@ from torch import Tensor
 from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.sites import Site
-from cutaway.lm.generation.model_kind import vocab_size
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Role
+from cutaway.lm.model.language_model import vocab_size
+from cutaway.results.tokens import Role
 
 ZERO, UNSEEN = "zero", "unseen"
 _CHOICES = "give 'zero', 'pad', 'mask', a token id, or a vector of the size of an embedding"

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH
 from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import MemoryLimitError
-from cutaway.lm.generation.model_kind import context_length
+from cutaway.core.formatting import human_bytes
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Role
+from cutaway.lm.model.language_model import context_length
+from cutaway.results.tokens import Role
 
-LIMIT = 4 * 2**30
-"""Bytes that may be used in addition to the model, by default."""
 _PROBE_LENGTH = 48
 """Tokens of the longer of the two runs that are measured."""
 _TRANSIENT = 10
@@ -83,8 +82,8 @@ class MemoryCost:
         needed = self.saved + self.transient
         if needed > self.limit:
             raise MemoryLimitError(
-                f"gradients over {self.n_positions:,} tokens need about {needed / 2**30:.2f} GiB on top of the model, "
-                f"but the limit is {self.limit / 2**30:.2f} GiB. Give limit={_limit_text(needed)}, a shorter text, or "
+                f"gradients over {self.n_positions:,} tokens need about {human_bytes(needed)} on top of the model, "
+                f"but the limit is {human_bytes(self.limit)}. Give limit={_limit_text(needed)}, a shorter text, or "
                 "method='occlusion', which needs no gradients."
             )
 
@@ -106,6 +105,7 @@ def memory_cost(run: PromptRun, limit: int) -> MemoryCost:
 def _measure(run: PromptRun) -> tuple[Growth, Growth]:
     """Growth of all tensors saved for the backward pass, and of the largest one."""
     longest = min(_PROBE_LENGTH, context_length(run.model) or _PROBE_LENGTH)
+    # Two lengths determine the two unknowns of `Growth`: bytes per position and per pair of positions.
     measured = [(n, *_saved_bytes(_with_length(run, n))) for n in (max(1, longest // 3), longest)]
     (n, saved, widest), (m, more, wider) = measured
     return Growth.fit((n, saved), (m, more)), Growth.fit((n, widest), (m, wider))
@@ -128,6 +128,7 @@ def _saved_bytes(run: PromptRun) -> tuple[float, float]:
     sizes: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
+        # By storage: views of one tensor are saved several times, but take memory once.
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             sizes[storage.data_ptr()] = storage.nbytes()

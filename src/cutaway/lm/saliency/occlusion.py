@@ -9,9 +9,9 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import PromptRun
-from cutaway.lm.model.parts import Role
 from cutaway.lm.saliency.baselines import UNSEEN, ZERO, baseline_embeddings
 from cutaway.lm.saliency.task import SaliencyTask, TargetScores
+from cutaway.results.tokens import Role
 
 
 def occlusion(task: SaliencyTask, *, baseline: Any = ZERO) -> TargetScores:
@@ -32,6 +32,7 @@ def occlusion(task: SaliencyTask, *, baseline: Any = ZERO) -> TargetScores:
                 else:
                     changed = value.repeat(len(places), 1, 1)
                     changed[torch.arange(len(places), device=value.device), places] = vectors[role].to(changed)
+                    # The other stack must run as the same batch.
                     others = {r: v.expand(len(places), -1, -1) for r, v in embeddings.items() if r != role}
                     logits = run.forward(embeds={role: changed, **others}).logits
                 drops.append(original - objective(logits).double())

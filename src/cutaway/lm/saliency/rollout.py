@@ -36,12 +36,13 @@ def attention_steps(own: NDArray[np.float64], cross: NDArray[np.float64] | None 
         cross: (layer, head, row, position of the encoder).
     """
     n = own.shape[2]
-    found = []
+    steps = []
     for layer in range(len(own)):
-        found.append(AttentionStep(_with_residual(own[layer].mean(0))))
+        steps.append(AttentionStep(_with_residual(own[layer].mean(0))))
         if cross is not None:
-            found.append(AttentionStep(0.5 * np.eye(n), 0.5 * cross[layer].mean(0)))
-    return found
+            # Cross-attention is a step of its own: half from the encoder, half from the residual stream.
+            steps.append(AttentionStep(0.5 * np.eye(n), 0.5 * cross[layer].mean(0)))
+    return steps
 
 
 def rollout(steps: list[AttentionStep], encoder: list[AttentionStep] | None = None) -> NDArray[np.float64]:
@@ -49,12 +50,12 @@ def rollout(steps: list[AttentionStep], encoder: list[AttentionStep] | None = No
     n = len(steps[0].own)
     below = None if encoder is None else rollout(encoder)
     n_below = 0 if below is None else len(below)
-    found = np.concatenate([np.zeros((n, n_below)), np.eye(n)], 1)
+    shares = np.concatenate([np.zeros((n, n_below)), np.eye(n)], 1)
     for step in steps:
-        found = step.own @ found
+        shares = step.own @ shares
         if step.other is not None and below is not None:
-            found[:, :n_below] += step.other @ below
-    return found
+            shares[:, :n_below] += step.other @ below
+    return shares
 
 
 def flow(
@@ -71,6 +72,7 @@ def flow(
     first = [("encoder", 0, at) for at in range(n_below)] + [("decoder", 0, at) for at in range(n)]
     _add_edges(edges, "encoder", encoder or [])
     _add_edges(edges, "decoder", steps, 0 if encoder is None else len(encoder))
+    # One flow problem per row and token, each over all edges.
     if len(edges.capacities) * len(rows) * len(first) > _MOST_EDGES * 100:
         raise InputError(
             f"flow over {n + n_below:,} tokens and {len(steps)} attention layers solves one problem per target and "
@@ -80,17 +82,17 @@ def flow(
     sinks = [nodes[node] for node in first]
     size = len(nodes)
     graph = csr_matrix(
-        (np.array(edges.capacities, np.int32), (np.array(edges.iter_head_logits), np.array(edges.heads))),
+        (np.array(edges.capacities, np.int32), (np.array(edges.tails), np.array(edges.heads))),
         shape=(size, size),
     )
-    found = np.zeros((len(rows), len(first)))
+    flows = np.zeros((len(rows), len(first)))
     for i, row in enumerate(rows):
         source = nodes[("decoder", len(steps), row)]
         for j, sink in enumerate(sinks):
             if j >= n_below + row + 1 and np.triu(steps[0].own, 1).sum() == 0:
                 continue  # a later position: nothing flows from there
-            found[i, j] = maximum_flow(graph, source, sink).flow_value / _UNITS
-    return found
+            flows[i, j] = maximum_flow(graph, source, sink).flow_value / _UNITS
+    return flows
 
 
 class _Edges:
@@ -98,15 +100,15 @@ class _Edges:
 
     def __init__(self) -> None:
         self.nodes: dict[tuple[str, int, int], int] = {}
-        self.iter_head_logits: list[int] = []
+        self.tails: list[int] = []
         self.heads: list[int] = []
         self.capacities: list[int] = []
 
-    def add(self, head_logits: tuple[str, int, int], head: tuple[str, int, int], capacity: float) -> None:
+    def add(self, tail: tuple[str, int, int], head: tuple[str, int, int], capacity: float) -> None:
         whole = round(capacity * _UNITS)
-        ends = [self.nodes.setdefault(node, len(self.nodes)) for node in (head_logits, head)]
+        ends = [self.nodes.setdefault(node, len(self.nodes)) for node in (tail, head)]
         if whole > 0:
-            self.iter_head_logits.append(ends[0])
+            self.tails.append(ends[0])
             self.heads.append(ends[1])
             self.capacities.append(whole)
 

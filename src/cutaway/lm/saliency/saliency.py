@@ -13,13 +13,14 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import hint
+from cutaway.lm.arguments import byte_limit, option_names
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.output_drift import drift_notes
-from cutaway.lm.saliency.memory import LIMIT
 from cutaway.lm.saliency.targets import Objective, class_texts, make_objective, target_indices
 from cutaway.lm.saliency.task import SaliencyTask, TargetScores
-from cutaway.results.generation import Generation, Segment, Tokens
+from cutaway.results.generation import Contrast, Generation
 from cutaway.results.saliency import METHODS, Saliency
+from cutaway.results.tokens import Segment, Tokens
 
 _TOLERANCE = 0.1
 """Largest error of integrated gradients, as a share of the change along the path, that gets no warning."""
@@ -29,29 +30,19 @@ def saliency(
     gen: Generation,
     method: str = "grad_x_input",
     *,
-    target: Any = "logprob",
-    contrast: Any = None,
-    only: int | Sequence[int] | None = None,
+    target: str | Callable[..., Any] = "logprob",
+    contrast: Contrast = None,
+    only: int | slice | Sequence[int] | None = None,
     baseline: Any = None,
     steps: int | None = None,
-    limit: int = LIMIT,
+    limit: int = 4 * 2**30,
 ) -> Saliency:
-    """How much each input token mattered to each target: `gen.saliency()`.
-
-    Args:
-        method: "gradient", "grad_x_input", "integrated_gradients", "occlusion"; "rollout" and "flow" of attention.
-        target: the value to explain: "logprob", "logit", "probability", or a function of logits
-            (sample, target, class) and classes (target,) that returns values (sample, target).
-        contrast: explain why the target rather than this token: a token by text or id, a label, or one per target.
-        only: which targets, counted from 0; all by default.
-        baseline: what replaces a token, for integrated gradients and occlusion: "zero" (the default), "pad", "mask",
-            a token id, or a vector; for occlusion also "unseen", which masks attention to the token.
-        steps: points on the path from the baseline, for integrated gradients; 50 by default.
-        limit: bytes that may be used in addition to the model.
-    """
+    """Score how much each input token mattered to each target; see `Generation.saliency` for the arguments."""
     given = {name: value for name, value in (("baseline", baseline), ("steps", steps)) if value is not None}
     score, options = _method_with_options(method, target, contrast, given)
+    limit = byte_limit(limit)
     chosen = target_indices(gen, only)
+    # Tensors that are created in inference mode cannot take part in autograd.
     with torch.inference_mode(False):
         run = PromptRun.of(gen).select_targets(chosen)
         objective = make_objective(gen, target, contrast, chosen, run.device)
@@ -66,16 +57,20 @@ def _method_with_options(
     method: str, target: Any, contrast: Any, given: Mapping[str, Any]
 ) -> tuple[Callable[..., TargetScores], dict[str, Any]]:
     """The function of a method, and all its options: the given ones and the defaults."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise InputError(f"method={method!r} is unknown.{hint(method, METHODS)} There are {', '.join(METHODS)}.")
-    if not METHODS[method].is_signed and (contrast is not None or target != "logprob"):
-        raise InputError(f"method={method!r} uses attention alone: leave out target= and contrast=.")
+    if not METHODS[method].is_signed:
+        # Attention weights are the same whichever value is explained, so these options would be ignored silently.
+        given_values = (("target", target != "logprob"), ("contrast", contrast is not None))
+        ignored = [name for name, is_given in given_values if is_given]
+        if ignored:
+            raise InputError(f"method={method!r} uses attention alone: leave out {option_names(ignored)}.")
     score = _function_of(method)
     defaults = _options_of(score)
     for option in given:
         if option not in defaults:
-            others = " and ".join(name for name in METHODS if option in _options_of(_function_of(name)))
-            raise InputError(f"{option}= is for {others}; method={method!r} does not use it.")
+            readers = " and ".join(name for name in METHODS if option in _options_of(_function_of(name)))
+            raise InputError(f"method={method!r} does not use {option}=, which is for {readers}: leave it out.")
     return score, {**defaults, **given}
 
 
@@ -106,6 +101,7 @@ def _result(
     if run.is_causal:
         future = np.arange(-n_source, len(read))[None] > run.rows.cpu().numpy()[:, None]
         sums[future] = norms[future] = np.nan
+    # A contrast of a token with itself is 0 everywhere: there is nothing to normalize, and a note says so.
     totals = np.nansum(norms, 1, keepdims=True)
     empty = np.flatnonzero(totals[:, 0] == 0).tolist()
     comparable = objective.target if objective.others is None and isinstance(objective.target, str) else ""

@@ -9,12 +9,11 @@ from typing import Any, Literal, cast, get_args
 import torch
 from torch import Tensor
 
-from cutaway.core.errors import InputError
-from cutaway.core.formatting import hint
-from cutaway.lm.generation.classify import label_names
-from cutaway.lm.generation.model_kind import vocab_size
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import hint, plural
+from cutaway.lm.arguments import as_list
+from cutaway.lm.generation.classes import Classes
 from cutaway.lm.generation.scores import OutputForm, log_probs, output_form
-from cutaway.lm.generation.tokens import TokenReader
 from cutaway.results.generation import Generation
 
 TargetName = Literal["logprob", "logit", "probability"]
@@ -51,14 +50,14 @@ class Objective:
         if logits.device.type != "mps":  # in float32, 1 − p of a confident model is rounding noise; MPS has no float64
             logits = logits.double()
         if not isinstance(self.target, str):
-            found = self.target(logits, self.classes)
-            if not isinstance(found, Tensor) or found.shape != logits.shape[:2]:
-                shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            values = self.target(logits, self.classes)
+            if not isinstance(values, Tensor) or values.shape != logits.shape[:2]:
+                shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
                 raise InputError(
                     f"the function {self.name} returned {shape} for logits (sample, target, class) of shape "
                     f"{tuple(logits.shape)}: return a tensor {tuple(logits.shape[:2])}, one value per target."
                 )
-            return found
+            return values
         if self.target != "logit":
             logits = log_probs(logits, self.form)
         if self.target == "probability":
@@ -76,11 +75,7 @@ def make_objective(
         contrast: the token or label each target is compared with: one for all, or one per target.
         chosen: which targets.
     """
-    if not callable(target) and target not in TARGET_NAMES:
-        raise InputError(
-            f"target={target!r}: give {', '.join(map(repr, TARGET_NAMES))}, or a function of the logits."
-            + hint(target, TARGET_NAMES)
-        )
+    _check_target(gen, target)
     classes = torch.tensor(gen.target_ids[list(chosen)], device=device)
     form = output_form(gen.model, gen.kind)
     if form == "number" and target == "logprob":  # the default; a regression output has no probability
@@ -91,56 +86,58 @@ def make_objective(
         return Objective(cast(Target, target), classes, form=form)
     if callable(target):
         raise InputError("a function as target= takes no contrast=: leave it out, or give target='logit'.")
-    given = list(contrast) if isinstance(contrast, (list, tuple)) else [contrast] * len(chosen)
+    tokens = as_list(contrast)
+    given = tokens if isinstance(contrast, (list, tuple)) or len(tokens) > 1 else tokens * len(chosen)
     if len(given) != len(chosen):
         raise InputError(
             f"contrast has {len(given)} tokens for {len(chosen)} targets: give one for all, or one per target."
         )
-    others = torch.tensor([_id_of(gen, each) for each in given], device=device)
+    known = Classes.of(gen)
+    others = torch.tensor([known.id_of(token, "contrast") for token in given], device=device)
     return Objective(cast(Target, target), classes, others, form)
 
 
-def target_indices(gen: Generation, only: int | Sequence[int] | None) -> list[int]:
+def target_indices(gen: Generation, only: int | slice | Sequence[int] | None) -> list[int]:
     """The indices of the chosen targets, counted from 0; all targets by default."""
     n = len(gen)
     if n == 0:
         raise InputError("no token was generated, so there is nothing to explain: use max_new_tokens=1 or more.")
     if only is None or isinstance(only, slice):
-        given = list(range(n))[slice(None) if only is None else only]
+        indices = list(range(n))[slice(None) if only is None else only]
     else:
-        given = [int(each) for each in ([only] if hasattr(only, "__index__") else only)]
-    for each in given:
-        if not -n <= each < n:
-            raise InputError(f"only has {each}: there are {n} targets, counted from 0.")
-    if not given:
-        raise InputError("only=[] selects no target: give at least one, or leave it out for all.")
-    return [each % n for each in given]
+        asked = as_list(only)
+        for index in asked:
+            if isinstance(index, bool) or not hasattr(index, "__index__"):
+                raise InputTypeError(
+                    f"only={only!r} has a {type(index).__name__}: give the number of a target, counted from 0, a list "
+                    "of numbers, or a slice."
+                )
+            if not -n <= int(index) < n:
+                raise InputError(f"only has {index}: the generation has {plural(n, 'target')}, counted from 0.")
+        indices = [int(index) for index in asked]
+    if not indices:
+        raise InputError(f"only={only!r} selects no target: give at least one, or leave it out for all.")
+    return [index % n for index in indices]
+
+
+def _check_target(gen: Generation, target: Any) -> None:
+    if callable(target) or (isinstance(target, str) and target in TARGET_NAMES):
+        return
+    choices = f"{', '.join(map(repr, TARGET_NAMES))}, or a function of the logits"
+    if not isinstance(target, str):
+        raise InputTypeError(
+            f"target={target!r} is not the name of a value to explain: give {choices}. "
+            f"only={target!r} chooses the token to explain, of {len(gen):,}."
+        )
+    raise InputError(
+        f"target={target!r} is not a value to explain: give {choices}.{hint(target, TARGET_NAMES)} "
+        "contrast= compares with another token."
+    )
 
 
 def class_texts(gen: Generation, ids: Tensor) -> tuple[str, ...]:
     """The texts of tokens, or the names of labels."""
-    if gen.kind == "classifier":
-        labels = _labels(gen)
-        return tuple(labels[number] for number in ids.tolist())
-    return TokenReader(gen._tokenizer and gen.tokenizer).pieces(ids.tolist())
-
-
-def _id_of(gen: Generation, asked: Any) -> int:
-    if gen.kind != "classifier":
-        return TokenReader(gen._tokenizer and gen.tokenizer, vocab_size(gen.model)).id_of(asked)
-    labels = _labels(gen)
-    if isinstance(asked, str) and asked in labels:
-        return labels.index(asked)
-    if isinstance(asked, str) or not 0 <= int(asked) < len(labels):
-        raise InputError(
-            f"contrast={asked!r} is not a label of this model; its labels are {', '.join(map(repr, labels[:12]))}."
-        )
-    return int(asked)
-
-
-def _labels(gen: Generation) -> list[str]:
-    n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
-    return label_names(gen.model, n)
+    return Classes.of(gen).texts(ids.tolist())
 
 
 def _gather(values: Tensor, ids: Tensor) -> Tensor:

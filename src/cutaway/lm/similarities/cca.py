@@ -53,6 +53,7 @@ def pwcca(task: ComparisonTask, *, weights: Weights = "fewer") -> Scores:
     bases = _bases(task.representations)
     for (i, j), product in products(task.representations, task.pairs, maps=[each.map for each in bases]):
         u, s, vt = np.linalg.svd(product, full_matrices=False)
+        # Rounding can take a correlation of 1 above 1.
         s = scores.correlations[i, j] = np.clip(s, 0.0, 1.0)
         from_a, from_b = _weighted_mean(u, s, bases[i]), _weighted_mean(vt.T, s, bases[j])
         is_a_smaller = task.representations[i].n_units <= task.representations[j].n_units
@@ -81,16 +82,16 @@ def svcca(task: ComparisonTask, *, n: int | None = None, variance: float | None 
     keep = n, variance
     if is_wide:
         rows = [_row_directions(each, *keep) for each in task.representations]
-        kept = [each.shape[1] for each in rows]
+        counts = [each.shape[1] for each in rows]
         for i, j in task.pairs:
             _score(scores, (i, j), rows[i].T @ rows[j])
     else:
         maps = _top_directions(task.representations, *keep)
-        kept = [each.shape[1] for each in maps]
+        counts = [each.shape[1] for each in maps]
         _correlate(task, maps, scores)
-    n_text = f"{min(kept)}" if len(set(kept)) == 1 else f"{min(kept)} to {max(kept)}"
+    n_text = f"{min(counts)}" if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
     scores.notes.append(f"Kept the {n_text} directions of largest variance of each.")
-    scores.warnings += _overlap_warnings(task, kept)
+    scores.warnings += _overlap_warnings(task, counts)
     return scores
 
 
@@ -108,17 +109,17 @@ def _check_rows(task: ComparisonTask) -> list[str]:
     return _overlap_warnings(task, [each.n_units for each in task.representations])
 
 
-def _overlap_warnings(task: ComparisonTask, kept: Sequence[int]) -> list[str]:
+def _overlap_warnings(task: ComparisonTask, counts: Sequence[int]) -> list[str]:
     """A warning if two spaces together have more directions than the rows: they then overlap for any data."""
     room = task.n_rows - 1
-    worst = max((kept[i] + kept[j] - room, i, j) for i, j in task.pairs if i != j or len(task.pairs) == 1)
+    worst = max((counts[i] + counts[j] - room, i, j) for i, j in task.pairs if i != j or len(task.pairs) == 1)
     n_forced, i, j = worst
     if n_forced <= 0:
         return []
     a, b = task.representations[i].name, task.representations[j].name
     return [
-        f"{kept[i]:,} directions of {a} and {kept[j]:,} of {b} exceed {task.n_rows:,} rows: "
-        f"{min(n_forced, kept[i], kept[j]):,} of their canonical correlations are 1 for any data. Give more rows, "
+        f"{counts[i]:,} directions of {a} and {counts[j]:,} of {b} exceed {task.n_rows:,} rows: "
+        f"{min(n_forced, counts[i], counts[j]):,} of their canonical correlations are 1 for any data. Give more rows, "
         "or use method='svcca' with fewer directions, or method='cka', debiased=True."
     ]
 
@@ -139,10 +140,10 @@ def _check_directions(representations: Sequence[Representation], n: int) -> None
 
 def _bases(representations: Sequence[Representation]) -> list[_Basis]:
     """All directions of each. Units are scaled first for numerical accuracy; CCA is invariant to it."""
-    found = {}
+    bases = {}
     for (i, _), product in products(representations, [(i, i) for i in range(len(representations))]):
-        found[i], _ = _spectrum(product, np.sqrt(np.diag(product)))
-    return [found[i] for i in range(len(representations))]
+        bases[i], _ = _spectrum(product, np.sqrt(np.diag(product)))
+    return [bases[i] for i in range(len(representations))]
 
 
 def _spectrum(product: Floats, scale: Floats) -> tuple[_Basis, Floats]:
@@ -157,33 +158,35 @@ def _spectrum(product: Floats, scale: Floats) -> tuple[_Basis, Floats]:
 
 def _top_directions(representations: Sequence[Representation], n: int | None, variance: float | None) -> list[Floats]:
     """(unit, direction) of each: those of largest variance."""
-    found = {}
+    maps = {}
     for (i, _), product in products(representations, [(i, i) for i in range(len(representations))]):
         basis, values = _spectrum(product, np.ones(len(product)))
-        found[i] = basis.map[:, : _n_kept(representations[i], values, n, variance)]
-    return [found[i] for i in range(len(representations))]
+        maps[i] = basis.map[:, : _n_kept(representations[i], values, n, variance)]
+    return [maps[i] for i in range(len(representations))]
 
 
 def _row_directions(representation: Representation, n: int | None, variance: float | None) -> Floats:
     """(row, direction): with more units than rows, the SVD of the rows is cheaper."""
     u, s, _ = np.linalg.svd(representation.array(), full_matrices=False)
     rank = int((s > s[0] * max(representation.n_rows, representation.n_units) * np.finfo(np.float64).eps).sum())
-    found: Floats = u[:, : _n_kept(representation, s[:rank] ** 2, n, variance)]
-    return found
+    directions: Floats = u[:, : _n_kept(representation, s[:rank] ** 2, n, variance)]
+    return directions
 
 
 def _n_kept(representation: Representation, values: Floats, n: int | None, variance: float | None) -> int:
     """How many directions to keep, given their variances."""
     if variance is None:
+        # With n_rows - 1 directions, all correlations are 1: centered rows span no more.
         return min(n or _MOST_DIRECTIONS, len(values), max(1, representation.n_rows - 2))
+    # The last share is 1 only up to rounding; variance=1 must still mean all directions.
     share = np.cumsum(values) / values.sum()
-    found = min(int(np.searchsorted(share, variance - 1e-12)) + 1, len(values))
-    if found >= representation.n_rows - 1:
+    n_kept = min(int(np.searchsorted(share, variance - 1e-12)) + 1, len(values))
+    if n_kept >= representation.n_rows - 1:
         raise InputError(
-            f"{variance:g} of the variance of {representation.name} takes {found:,} directions, as many as its "
+            f"{variance:g} of the variance of {representation.name} takes {n_kept:,} directions, as many as its "
             f"{representation.n_rows:,} rows allow: all canonical correlations are 1. Give more rows, or a smaller one."
         )
-    return found
+    return n_kept
 
 
 def _correlate(task: ComparisonTask, maps: Sequence[Floats], scores: Scores) -> None:
@@ -193,9 +196,9 @@ def _correlate(task: ComparisonTask, maps: Sequence[Floats], scores: Scores) -> 
 
 def _score(scores: Scores, pair: Pair, product: Floats) -> None:
     """Stores the canonical correlations of two orthonormal bases, from their product; the score is their mean."""
-    found = np.clip(np.linalg.svd(product, compute_uv=False), 0.0, 1.0)
-    scores.correlations[pair] = found
-    scores.values[pair] = float(found.mean())
+    correlations = np.clip(np.linalg.svd(product, compute_uv=False), 0.0, 1.0)
+    scores.correlations[pair] = correlations
+    scores.values[pair] = float(correlations.mean())
 
 
 def _weighted_mean(directions: Floats, s: Floats, basis: _Basis) -> float:

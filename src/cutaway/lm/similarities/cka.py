@@ -55,13 +55,13 @@ def cka(task: ComparisonTask, *, kernel: Kernel = "linear", debiased: bool = Fal
         sums = _over_tiles(task.representations, None)
     else:
         sums = _over_units(task)
-    found = _unbiased(sums) if debiased else _biased(sums)
-    own = np.diag(found)
+    hsic = _unbiased(sums) if debiased else _biased(sums)
+    self_hsic = np.diag(hsic)
     for i, j in task.pairs:
-        both = own[i] * own[j]
-        is_sound = min(own[i], own[j]) > 0
-        scores.values[i, j] = float(found[i, j] / np.sqrt(both)) if is_sound else float("nan")
-    lost = [task.representations[i].name for i in task.used if not own[i] > 0]
+        both = self_hsic[i] * self_hsic[j]
+        is_sound = min(self_hsic[i], self_hsic[j]) > 0
+        scores.values[i, j] = float(hsic[i, j] / np.sqrt(both)) if is_sound else float("nan")
+    lost = [task.representations[i].name for i in task.used if not self_hsic[i] > 0]
     if lost:
         scores.warnings.append(f"{', '.join(lost)}: no more similar to itself than chance; its similarities are NaN.")
     if not debiased:
@@ -78,8 +78,8 @@ def cka(task: ComparisonTask, *, kernel: Kernel = "linear", debiased: bool = Fal
 def _biased(sums: _GramSums) -> Floats:
     n = sums.rows.shape[1]
     totals = sums.rows.sum(axis=1)
-    found: Floats = sums.products - 2 / n * sums.rows @ sums.rows.T + np.outer(totals, totals) / n**2
-    return found
+    hsic: Floats = sums.products - 2 / n * sums.rows @ sums.rows.T + np.outer(totals, totals) / n**2
+    return hsic
 
 
 def _unbiased(sums: _GramSums) -> Floats:
@@ -87,10 +87,10 @@ def _unbiased(sums: _GramSums) -> Floats:
     rows = sums.rows - sums.diagonal
     totals = rows.sum(axis=1)
     inner = sums.products - sums.diagonal @ sums.diagonal.T
-    found: Floats = (inner + np.outer(totals, totals) / ((n - 1) * (n - 2)) - 2 / (n - 2) * rows @ rows.T) / (
+    hsic: Floats = (inner + np.outer(totals, totals) / ((n - 1) * (n - 2)) - 2 / (n - 2) * rows @ rows.T) / (
         n * (n - 3)
     )
-    return found
+    return hsic
 
 
 def _is_gram_cheaper(task: ComparisonTask) -> bool:
@@ -98,6 +98,7 @@ def _is_gram_cheaper(task: ComparisonTask) -> bool:
     widths = [each.n_units for each in task.representations]
     n = task.n_rows
     by_units = n * sum(widths[i] * widths[j] for i, j in task.pairs)
+    # Half: only tiles on and above the diagonal are computed.
     by_rows = n * n * (sum(widths) + len(widths) ** 2) / 2
     return by_rows < by_units
 
@@ -105,12 +106,12 @@ def _is_gram_cheaper(task: ComparisonTask) -> bool:
 def _over_units(task: ComparisonTask) -> _GramSums:
     """Sums for linear kernels: `‖XᵀY‖²` is the sum of elementwise products; rows of a centered Gram matrix sum to 0."""
     n = len(task.representations)
-    found = np.full((n, n), np.nan)
+    squares = np.full((n, n), np.nan)
     pairs = {*task.pairs, *((i, i) for i in range(n))}
     for (i, j), product in products(task.representations, sorted(pairs)):
-        found[i, j] = found[j, i] = np.einsum("ij,ij->", product, product)
+        squares[i, j] = squares[j, i] = np.einsum("ij,ij->", product, product)
     diagonal = row_squares(task.representations)
-    return _GramSums(found, np.zeros_like(diagonal), diagonal)
+    return _GramSums(squares, np.zeros_like(diagonal), diagonal)
 
 
 def _over_tiles(representations: Sequence[Representation], widths: Floats | None) -> _GramSums:
@@ -141,10 +142,12 @@ def _over_tiles(representations: Sequence[Representation], widths: Floats | None
             if above.start == beside.start:
                 corner = np.arange(above.stop - above.start)
                 if widths is not None:
+                    # The squared distance of a row to itself is rounding noise when it comes from inner products.
                     tiles[:, corner, corner] = 0.0
                 sums.diagonal[:, above] = tiles[:, corner, corner]
                 sums.products += flat @ flat.T
             else:
+                # Tiles below the diagonal are skipped; by symmetry, those above count twice.
                 sums.products += 2 * (flat @ flat.T)
                 sums.rows[:, beside] += tiles.sum(axis=1)
             sums.rows[:, above] += tiles.sum(axis=2)
@@ -153,21 +156,22 @@ def _over_tiles(representations: Sequence[Representation], widths: Floats | None
 
 def _radial(left: Floats, right: Floats, inner: Floats, width: float) -> Floats:
     """`exp(-d² / 2σ²) - 1`, where d is the distance of two rows."""
-    found: Floats = np.expm1(-_squares(left, right, inner) / (2 * width**2))
-    return found
+    kernel: Floats = np.expm1(-_squares(left, right, inner) / (2 * width**2))
+    return kernel
 
 
 def _squares(left: Floats, right: Floats, inner: Floats) -> Floats:
-    own, other = np.einsum("ij,ij->i", left, left), np.einsum("ij,ij->i", right, right)
-    found: Floats = np.maximum(own[:, None] + other[None, :] - 2 * inner, 0.0)
-    return found
+    left_squares, right_squares = np.einsum("ij,ij->i", left, left), np.einsum("ij,ij->i", right, right)
+    squares: Floats = np.maximum(left_squares[:, None] + right_squares[None, :] - 2 * inner, 0.0)
+    return squares
 
 
 def _widths(representations: Sequence[Representation], bandwidth: float) -> Floats:
     """A factor of the median distance between rows; with many rows, the median of an evenly spaced sample."""
     n = representations[0].n_rows
+    # 2,048 rows make 32 MB of distances.
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS_FOR_MEDIAN)).round().astype(np.int64))
-    found = []
+    widths = []
     for representation in representations:
         values = np.concatenate(
             [
@@ -181,5 +185,5 @@ def _widths(representations: Sequence[Representation], bandwidth: float) -> Floa
             raise InputError(
                 f"{representation.name}: most rows are equal, so the median distance that scales the RBF kernel is 0."
             )
-        found.append(bandwidth * median)
-    return np.array(found)
+        widths.append(bandwidth * median)
+    return np.array(widths)

@@ -57,9 +57,9 @@ def svcca(task: ComparisonTask, *, n: int = 20) -> Scores:
         u, s, _ = np.linalg.svd(values, full_matrices=False)
         largest.append(u[:, :n] * s[:n])
     for i, j in task.pairs:
-        found = _canonical(largest[i], largest[j]).correlations
-        scores.correlations[i, j] = found
-        scores.values[i, j] = float(found.mean())
+        correlations = _canonical(largest[i], largest[j]).correlations
+        scores.correlations[i, j] = correlations
+        scores.values[i, j] = float(correlations.mean())
     return scores
 
 
@@ -68,15 +68,17 @@ def pwcca(task: ComparisonTask) -> Scores:
     scores = Scores()
     for i, j in task.pairs:
         x, y = _array(task.representations[i]), _array(task.representations[j])
-        found = _canonical(x, y)
-        is_x = found.kept_x.sum() <= found.kept_y.sum()
-        values = x[:, found.kept_x] if is_x else y[:, found.kept_y]
-        directions = found.u if is_x else found.v
+        canonical = _canonical(x, y)
+        is_x = canonical.kept_x.sum() <= canonical.kept_y.sum()
+        values = x[:, canonical.kept_x] if is_x else y[:, canonical.kept_y]
+        directions = canonical.u if is_x else canonical.v
         mean = values.mean(axis=0)
+        # Not canonical variables: the directions lack the factor Σxx^(-1/2), and the mean is added back. Kept for
+        # parity.
         basis, _ = np.linalg.qr((values - mean) @ directions + mean)
         weights = np.abs(basis.T @ values).sum(axis=1)
-        scores.correlations[i, j] = found.correlations
-        scores.values[i, j] = float(weights @ found.correlations / weights.sum())
+        scores.correlations[i, j] = canonical.correlations
+        scores.values[i, j] = float(weights @ canonical.correlations / weights.sum())
     return scores
 
 
@@ -105,5 +107,5 @@ def _root(covariance: Floats) -> Floats:
     """The symmetric square root of its inverse."""
     inverse = np.linalg.pinv(covariance + _EPSILON * np.eye(len(covariance)))
     values, vectors = np.linalg.eigh(inverse)
-    found: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return found
+    root: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root

@@ -37,16 +37,17 @@ def products(
             for (i, j), total in sums.items():
                 total += blocks[place[i]].T @ blocks[place[j]]
         while sums:
+            # Popped, so that each product is freed as soon as the caller is done with it.
             yield sums.popitem()
 
 
 def row_squares(representations: Sequence[Representation]) -> Floats:
     """(representation, row): the squared length of each centered row."""
-    found = np.empty((len(representations), representations[0].n_rows))
+    squares = np.empty((len(representations), representations[0].n_rows))
     for rows, blocks in row_blocks(representations):
         for number, block in enumerate(blocks):
-            found[number, rows] = np.einsum("ij,ij->i", block, block)
-    return found
+            squares[number, rows] = np.einsum("ij,ij->i", block, block)
+    return squares
 
 
 def _batches(pairs: Sequence[Pair], widths: Sequence[int]) -> Iterator[list[Pair]]:
@@ -54,11 +55,11 @@ def _batches(pairs: Sequence[Pair], widths: Sequence[int]) -> Iterator[list[Pair
     batch: list[Pair] = []
     n_bytes = 0
     for i, j in pairs:
-        own = 8 * widths[i] * widths[j]
-        if batch and n_bytes + own > PRODUCT_BYTES:
+        size = 8 * widths[i] * widths[j]
+        if batch and n_bytes + size > PRODUCT_BYTES:
             yield batch
             batch, n_bytes = [], 0
         batch.append((i, j))
-        n_bytes += own
+        n_bytes += size
     if batch:
         yield batch

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.results.similarity import Dissimilarities
 from cutaway.store.activations.activations import Activations
@@ -53,38 +53,42 @@ class Representation:
 
     def array(self) -> Floats:
         """All rows, centered, in memory."""
-        found = np.empty((self.n_rows, self.n_units))
+        values = np.empty((self.n_rows, self.n_units))
         for rows, block in self.centered_blocks(_MOST_ROWS):
-            found[rows] = block
-        return found
+            values[rows] = block
+        return values
 
 
 def representations_of(given: Any, name: str) -> list[Representation]:
     """The representations in an argument: one for an array, one per site, one per entry of a list."""
-    found = [_make_representation(label, each) for label, each in _split_sites(named_parts(given, name))]
-    if not found:
+    representations = [_make_representation(label, each) for label, each in _split_sites(named_parts(given, name))]
+    if not representations:
         raise InputError(f"{name} is empty: give rows × units, or a list of them.")
-    return found
+    return representations
 
 
 def named_parts(given: Any, name: str) -> list[tuple[str, Any]]:
     """The arrays and activations in an argument, by name."""
     if isinstance(given, Mapping):
-        found = [(str(key), each) for key, each in given.items()]
+        parts = [(str(key), each) for key, each in given.items()]
     elif _is_list_of_matrices(given):
         sites = [each.sites[0] if isinstance(each, Activations) and len(each.sites) == 1 else "" for each in given]
         are_names = all(sites) and len(set(sites)) == len(sites)
-        found = [(sites[place] if are_names else str(place), each) for place, each in enumerate(given)]
+        parts = [(sites[place] if are_names else str(place), each) for place, each in enumerate(given)]
     else:
-        found = [(name, given)]
-    for label, each in found:
+        parts = [(name, given)]
+    for label, each in parts:
+        if not isinstance(each, (Activations, Dissimilarities)) and np.ndim(each) == 0:
+            raise InputTypeError(
+                f"{label} is of type {type(each).__name__}: give rows × units as an array, a tensor or Activations."
+            )
         if getattr(each, "ndim", 2) == 3:
             raise InputError(
                 f"{label} has the shape {list(each.shape)}, but rows × units are needed. For [layer, position, unit], "
                 "give a list, list(x); for [sequence, position, unit], make each position a row, "
                 "x.reshape(-1, x.shape[-1])."
             )
-    return found
+    return parts
 
 
 def default_names(a: Any, b: Any) -> tuple[str, str]:
@@ -154,6 +158,7 @@ def _make_representation(name: str, given: Any) -> Representation:
             least, most = np.minimum(least, values.min(axis=0)), np.maximum(most, values.max(axis=0))
             if rows.start == 0:
                 shift = values.mean(axis=0)
+            # Relative to the mean of the first block: the sum of many large values would lose digits.
             total += (values - shift).sum(axis=0)
     except InputError as error:
         raise type(error)(f"{name}: {error}") from error
@@ -164,8 +169,8 @@ def _make_representation(name: str, given: Any) -> Representation:
     return Representation(name, matrix, shift + total / matrix.n_rows, live, distances)
 
 
-def _check_items(one: tuple[str, Activations], other: tuple[str, Activations]) -> None:
-    (name, first), (other_name, second) = one, other
+def _check_items(known: tuple[str, Activations], other: tuple[str, Activations]) -> None:
+    (name, first), (other_name, second) = known, other
     if first is second:
         return
     for row, (left, right) in enumerate(zip(first.words, second.words, strict=True)):

@@ -46,9 +46,9 @@ def rdm(x: Any, metric: Metric = "correlation", *, names: Any = None) -> Dissimi
     known = tuple(map(str, names)) if names is not None else _words(x)
     if known and len(known) != n:
         raise InputError(f"{len(known):,} names were given for {n:,} rows: give one per row.")
-    found = np.zeros((n, n))
-    found[np.triu_indices(n, 1)] = distances(matrix.array().astype(np.float64), metric, "x")
-    return Dissimilarities(found + found.T, metric=metric, names=known)
+    upper_half = np.zeros((n, n))
+    upper_half[np.triu_indices(n, 1)] = distances(matrix.array().astype(np.float64), metric, "x")
+    return Dissimilarities(upper_half + upper_half.T, metric=metric, names=known)
 
 
 def rsa(task: ComparisonTask, *, metric: Metric = "correlation", agreement: Agreement = "spearman") -> Scores:
@@ -80,8 +80,8 @@ def distances(values: Floats, metric: Metric, name: str) -> Floats:
     if metric == "euclidean":
         centered = values - values.mean(axis=0)  # same distances, fewer lost digits
         squares = np.einsum("ij,ij->i", centered, centered)
-        found = (squares[:, None] + squares[None, :] - 2 * centered @ centered.T)[upper]
-        return np.asarray(np.sqrt(np.maximum(found, 0.0)))
+        squared = (squares[:, None] + squares[None, :] - 2 * centered @ centered.T)[upper]
+        return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
     rows = values - values.mean(axis=1, keepdims=True) if metric == "correlation" else values
     length = np.linalg.norm(rows, axis=1)
     size = np.abs(values).max(axis=1)
@@ -98,15 +98,15 @@ def distances(values: Floats, metric: Metric, name: str) -> Floats:
     return np.clip(1 - cosines, 0.0, 2.0)
 
 
-def correlate(one: Floats, other: Floats, agreement: Agreement) -> float:
+def correlate(row: Floats, other: Floats, agreement: Agreement) -> float:
     """The correlation of two rows of distances from `_normalized`."""
     if agreement != "kendall":
-        return float(np.clip(one @ other, -1.0, 1.0))
+        return float(np.clip(row @ other, -1.0, 1.0))
     try:
         from scipy.stats import kendalltau
     except ImportError as error:
         raise MissingExtraError("agreement='kendall' needs scipy: pip install 'cutaway[neurons]'") from error
-    return float(kendalltau(one, other).statistic)
+    return float(kendalltau(row, other).statistic)
 
 
 def ranks(values: Floats) -> Floats:
@@ -120,13 +120,13 @@ def ranks(values: Floats) -> Floats:
     return np.asarray((last - (counts - 1) / 2)[inverse], np.float64)
 
 
-def _normalized(found: Floats, agreement: Agreement, name: str) -> Floats:
+def _normalized(row: Floats, agreement: Agreement, name: str) -> Floats:
     """Prepared for a dot product: ranked for Spearman, centered, with unit length."""
-    if np.ptp(found) == 0:
+    if np.ptp(row) == 0:
         raise InputError(f"{name}: all rows have the same distance from each other, so there is nothing to correlate.")
     if agreement == "kendall":
-        return np.asarray(np.round(found / found.max(), _TIE_DIGITS))
-    values = ranks(np.round(found / found.max(), _TIE_DIGITS)) if agreement == "spearman" else found
+        return np.asarray(np.round(row / row.max(), _TIE_DIGITS))
+    values = ranks(np.round(row / row.max(), _TIE_DIGITS)) if agreement == "spearman" else row
     values = values - values.mean()
     return np.asarray(values / np.linalg.norm(values))
 

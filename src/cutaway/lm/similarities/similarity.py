@@ -12,8 +12,10 @@ import numpy as np
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import hint, listed
 from cutaway.lm.similarities import cca, cka, ecco_cca, rsa
+from cutaway.lm.similarities.cca import Weights
 from cutaway.lm.similarities.cka import Kernel
 from cutaway.lm.similarities.representations import check_same_rows, default_names, named_parts, representations_of
+from cutaway.lm.similarities.rsa import Agreement, Metric
 from cutaway.lm.similarities.scores import ComparisonTask, Scores
 from cutaway.results.similarity import Similarity
 
@@ -39,8 +41,13 @@ def similarity(
     *,
     kernel: Kernel = "linear",
     debiased: bool = False,
+    bandwidth: float | None = None,
+    n: int | None = None,
+    variance: float | None = None,
+    weights: Weights | None = None,
+    metric: Metric | None = None,
+    agreement: Agreement | None = None,
     compat: Literal["", "ecco"] = "",
-    **options: Any,
 ) -> Similarity:
     """How similar representations of the same rows are: 1 for the same, about 0 for unrelated ones.
 
@@ -53,13 +60,21 @@ def similarity(
         a: rows × units, as an array, a tensor or `Activations`; or several of them in a list or a mapping by name.
             Activations of several sites count as one representation per site.
         b: what `a` is compared with; without it, all pairs in `a` are compared.
-        kernel: kernel of CKA.
-        debiased: whether CKA is corrected for the bias of few rows.
-        compat: "ecco" computes as Ecco does, where it differs by design.
-        options: options of the method. svcca: `n` or `variance`; pwcca: `weights`; cka with kernel="rbf": `bandwidth`;
-            rsa: `metric`, `agreement`.
+        method: "cka", "cca", "svcca", "pwcca" or "rsa".
+        kernel: for "cka": "linear" or "rbf".
+        debiased: for "cka": whether to correct for the bias of few rows.
+        bandwidth: for "cka" with kernel="rbf": width of the kernel, as a factor of the median distance; 1 by default.
+        n: for "svcca": how many directions to keep; 20 by default, or all if there are fewer.
+        variance: for "svcca": keep the directions with this share of the variance, instead of a number.
+        weights: for "pwcca": whose units weight the correlations: "fewer" (the default), "a", "b" or "mean".
+        metric: for "rsa": distance of rows: "correlation" (the default), "euclidean" or "cosine".
+        agreement: for "rsa": how distances are compared: "spearman" (the default), "kendall" or "pearson".
+        compat: for "cca", "svcca" and "pwcca": "ecco" computes as Ecco does, where it differs by design.
     """
-    chosen = _method_with_options(
+    named: dict[str, object] = {"bandwidth": bandwidth, "n": n, "variance": variance, "weights": weights}
+    named |= {"metric": metric, "agreement": agreement}
+    options = {name: value for name, value in named.items() if value is not None}
+    score = _method_with_options(
         method, compat, {**_non_default(kernel=(kernel, "linear"), debiased=(debiased, False)), **options}
     )
     name_a, name_b = default_names(a, b)
@@ -74,7 +89,7 @@ def similarity(
     if b is None and len(rows) < 2:
         raise InputError("one representation was given: give a second one to compare it with, or a list of them.")
     pairs = [(i, first + j) for i in range(len(rows)) for j in range(len(columns)) if b is not None or i <= j]
-    scores = chosen(ComparisonTask(representations, pairs))
+    scores = score(ComparisonTask(representations, pairs))
     dead = [
         (each.name, each.matrix.n_units - each.n_units)
         for each in representations
@@ -112,20 +127,26 @@ def _non_default(**given: tuple[Any, Any]) -> dict[str, Any]:
 
 def _method_with_options(method: str, compat: str, options: Mapping[str, Any]) -> Callable[[ComparisonTask], Scores]:
     """The function of a method with its options bound."""
-    if method not in _METHODS:
+    if not isinstance(method, str) or method not in _METHODS:
         raise InputError(f"method={method!r} is unknown.{hint(method, _METHODS)} There are {', '.join(_METHODS)}.")
     if compat not in ("", "ecco"):
         raise InputError(f"compat={compat!r}: give 'ecco', or leave it out.")
     if compat and method not in _ECCO:
-        own = "Ecco's linear CKA is the same as ours" if method == "cka" else f"Ecco has no {method}"
-        raise InputError(f"compat='ecco' with method={method!r}: {own}; leave out compat=.")
-    found = (_ECCO if compat else _METHODS)[method]
-    offered = [name for name in signature(found).parameters if name != "task"]
+        reason = "Ecco's linear CKA is the same as ours" if method == "cka" else f"Ecco has no {method}"
+        raise InputError(f"compat='ecco' with method={method!r}: {reason}; leave out compat=.")
+    table = _ECCO if compat else _METHODS
     for option in options:
-        if option not in offered:
+        if option not in _options_of(table[method]):
+            readers = [name for name, function in table.items() if option in _options_of(function)]
             name = f"method={method!r}{' with compat=' + repr(compat) if compat else ''}"
-            raise InputError(f"{name} has no option {option!r}; it has {', '.join(offered) or 'none'}.")
-    return lambda task: found(task, **options)
+            use = f", which is for {' and '.join(map(repr, readers))}" if readers else ""
+            raise InputError(f"{name} does not use {option}={use}: leave it out.")
+    return lambda task: table[method](task, **options)
+
+
+def _options_of(score: Callable[..., Scores]) -> list[str]:
+    """The options of a method: its keyword-only parameters."""
+    return [each.name for each in signature(score).parameters.values() if each.kind is each.KEYWORD_ONLY]
 
 
 def _matrices(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[Any, Any]:
@@ -135,10 +156,10 @@ def _matrices(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[
     correlations = np.full((n_rows, n_columns, longest), np.nan)
     for (i, column), value in scores.values.items():
         j = column - first
-        own = scores.correlations.get((i, column), np.empty(0))
+        canonical = scores.correlations.get((i, column), np.empty(0))
         values[i, j] = value
-        correlations[i, j, : len(own)] = own
+        correlations[i, j, : len(canonical)] = canonical
         if not first:
             values[j, i] = scores.reverse.get((i, column), value)
-            correlations[j, i, : len(own)] = own
+            correlations[j, i, : len(canonical)] = canonical
     return values, correlations if longest else None

@@ -68,6 +68,10 @@ def ablate(
         seed: seed of the random units and rows.
         unit_dim: the unit dimension, or several in the order of the flat index, as for `cutaway.edit`.
     """
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(
+            f"ablate() got a {type(model).__name__} as model: pass the model, the ranking, the metric."
+        )
     units, method = _units(ranking)
     sizes = _sizes(n, len(units), is_ranking=isinstance(ranking, Ranking))
     if to not in ("zero", "mean", "resample"):
@@ -86,8 +90,10 @@ def ablate(
     random = _draw_random(best, _others(ranking, best, acts, site_units), n_random, seed) if n_random else []
     scores = np.empty((len(sizes), len(baseline)))
     random_scores = np.empty((len(sizes), n_random, len(baseline)))
+    # Draw -1 stands for the top units themselves.
     jobs = [(i, draw) for i in range(len(sizes)) for draw in range(-1, n_random)]
     for i, draw in progress(jobs, len(jobs), "ablations"):
+        # Smaller sizes are prefixes of the same draw, as they are of the top units.
         chosen = (best if draw < 0 else random[draw])[: sizes[i]]
         at = site_units.by_site(chosen)
         measured = measure(f"without {sizes[i]:,} units", lambda at=at: edit(model, values.at(at)))  # type: ignore[misc]
@@ -120,11 +126,14 @@ def _units(ranking: Any) -> tuple[list[str], str]:
             raise InputError("the ranking has no units.")
         return ranking.top(len(ranking)), ranking.method
     if isinstance(ranking, str) or not isinstance(ranking, Sequence) or not len(ranking):
-        raise InputTypeError(f"ranking must be a Ranking or a non-empty list of unit sites, got {ranking!r}.")
+        given = repr(ranking) if isinstance(ranking, (str, Sequence)) else f"a {type(ranking).__name__}"
+        raise InputTypeError(
+            f"ranking must be a Ranking or a non-empty list of unit sites, such as ['encoder.layer.3#17'], got {given}."
+        )
     names = list(dict.fromkeys(map(str, ranking)))
     for name in names:
         if Site.parse(name).unit is None or Site.parse(name).is_pattern:
-            raise InputError(f"{name!r} is not a unit: write 'encoder.layer.3#17'.")
+            raise InputError(f"{name!r} is not a unit: write the site, # and a number, as in 'encoder.layer.3#17'.")
     return names, "given"
 
 
@@ -143,7 +152,11 @@ class _Metrics:
     def __init__(self, model: nn.Module, metrics: Mapping[str, Metric]) -> None:
         for name, each in metrics.items():
             if not callable(each):
-                raise InputTypeError(f"metric {name or each!r} must be a function that runs the model.")
+                what = f"metric {name!r}" if name else "metric"
+                raise InputTypeError(
+                    f"{what} is a {type(each).__name__}: it must be a function that runs the model and returns a "
+                    "number, such as lambda: loss(model(x)).item()."
+                )
         if not metrics:
             raise InputError("got no metric: pass at least one function.")
         self._model: nn.Module = getattr(model, "_orig_mod", model)
@@ -153,6 +166,7 @@ class _Metrics:
 
     def __call__(self, where: str, around: Callable[[], AbstractContextManager[Any]]) -> NDArray[np.float64]:
         """Measure inside the context manager `around`, which is entered once per metric."""
+        # In-place writes raise a tensor's version: a training step is noticed without copies of the weights.
         before = self._versions()
         measured: dict[str, float] = {}
         for name, metric in self._metrics.items():
@@ -186,8 +200,11 @@ def _read(value: Any, name: str, *, is_named: bool) -> Iterator[tuple[str, float
         return
     array = np.asarray(value.detach().cpu().double() if isinstance(value, Tensor) else value)
     if array.size != 1 or array.dtype.kind not in "biuf":
-        what = "None" if value is None else f"a {type(value).__name__} of shape {list(array.shape)}"
-        raise InputTypeError(f"metric {name!r} returned {what}: return a number, or a dict of numbers.")
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        shape = f" of shape {list(array.shape)}" if array.ndim else ""
+        metric = "the metric" if name == "<lambda>" else f"metric {name!r}"
+        how = ", such as value.mean().item()" if isinstance(value, Tensor) else ""
+        raise InputTypeError(f"{metric} returned {kind}{shape}: return a number{how}, or a dict of numbers.")
     yield ("metric" if name == "<lambda>" else name), float(array.reshape(()))
 
 
@@ -219,8 +236,7 @@ class _NewValues:
 
         def replace_units(value: Tensor, layout: UnitLayout) -> Tensor:
             out = layout.rows(value).clone()  # (sample, position, unit)
-            if max(units) >= out.shape[2]:
-                raise InputError(f"cannot ablate '{site}#{max(units)}': {site!r} has {out.shape[2]:,} units.")
+            layout.check_unit(max(units), site)
             if self._to == "resample":
                 if self._is_by_item and not layout.samples:
                     raise InputError(
@@ -304,6 +320,10 @@ class _SiteUnits:
             is_firm = bool(first.samples) or self._unit_dim is not None
             if is_firm and all(first.is_like(layout) for layout in self._seen[site]):
                 self.layouts[site] = first
+        for site, units in self._units.items():
+            layout = self.layouts.get(site) or self._seen[site][0]
+            for unit in units or ():
+                layout.check_unit(unit, site)
 
     def by_site(self, names: Sequence[str]) -> dict[str, list[int]]:
         """Unit indices by site."""
@@ -340,6 +360,7 @@ def _others(ranking: Any, best: Sequence[str], acts: Activations | None, site_un
     if isinstance(ranking, Ranking):
         dead = set(ranking.dead.tolist())
         living = [ranking.name_of(unit) for unit in ranking.order.tolist() if unit not in dead]
+        # Dead units carry no information: drawing them would make random units look harmless.
         return [*dict.fromkeys([*living, *best])]
     if acts is not None:
         return list(acts.at(list(site_units.by_site(best))).names)
@@ -353,7 +374,9 @@ def _draw_random(best: Sequence[str], others: Sequence[str], n_random: int, seed
         by_site.setdefault(name.rpartition("#")[0], []).append(name)
     draws = []
     for draw in range(n_random):
+        # One stream per draw: the first draws stay the same if n_random grows.
         generator = np.random.default_rng((seed, draw))
+        # Sites in a fixed order, so that each takes the same part of the random stream.
         left = {site: iter(generator.permutation(np.array(names))) for site, names in sorted(by_site.items())}
         draws.append([str(next(left[name.rpartition("#")[0]])) for name in best])
     return draws

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from torch import nn
 
 from cutaway.capture.interventions.targets import only_by_pattern, units_by_site
 from cutaway.capture.units.live_units import UnitDim
-from cutaway.core.errors import InputError
-from cutaway.core.formatting import plural
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import hint, plural
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.neurons.causal.attribution import (
@@ -31,7 +31,7 @@ from cutaway.neurons.causal.attribution import (
     Target,
     attribute_batches,
 )
-from cutaway.neurons.causal.batches import Call, StatedDims, tokenize_texts
+from cutaway.neurons.causal.batches import Call, StatedDims, call_model, tokenize_texts
 from cutaway.neurons.ranking.class_statistics import moments
 from cutaway.neurons.ranking.compare import select_rows
 from cutaway.results.ranking import Ranking, ranked
@@ -46,33 +46,6 @@ _OTHER, _ROUNDED = 0.1, 5e-3
 which allows for rounding to float16."""
 
 
-class AttributeOptions(TypedDict, total=False):
-    """Further options of `attribute`."""
-
-    steps: int
-    """Number of points on the path; default: 50."""
-    baseline: Baseline
-    """Start of the path: "zero", "mean" (of each unit over the data), or a batch of inputs with one sample or as many
-    as each batch. Conductance, whose path goes along the inputs, takes "zero" or a batch."""
-    along: str
-    """Conductance: the site whose value moves along the path, such as the embeddings; default: the first floating-point
-    input of the model."""
-    signed: bool
-    """Sum signed attributions over positions and samples, so that opposite effects cancel. Default: sum of absolute
-    attributions."""
-    batch_size: int
-    """Samples per batch, if the data is tensors; default: 32."""
-    call: Call
-    """How to call the model with a batch, such as `lambda model, batch: model(batch[0])`."""
-    unit_dim: UnitDim
-    """The unit dimension of all sites, or several in the order of the flat index `#k`, if the graph of the model does
-    not determine it."""
-    samples: int
-    """The sample dimension of the data, if the graph of the model does not determine it."""
-    tokenizer: Any
-    """Tokenizer, if the data is a list of texts or of lists of words."""
-
-
 def attribute(
     model: nn.Module,
     data: Any,
@@ -80,7 +53,15 @@ def attribute(
     at: Any,
     target: Target = None,
     method: Method = "gradient_x_activation",
-    **options: Unpack[AttributeOptions],
+    steps: int = 50,
+    baseline: Baseline = "zero",
+    along: str | None = None,
+    signed: bool = False,
+    batch_size: int | None = None,
+    call: Call | None = None,
+    unit_dim: UnitDim | None = None,
+    samples: int | None = None,
+    tokenizer: Any = None,
 ) -> Ranking:
     """Rank units by their contribution to the model output, for one prediction or a corpus.
 
@@ -102,15 +83,40 @@ def attribute(
             function of (output, batch) that returns a number per sample, such as a loss. Default: the largest output of
             each sample.
         method: "gradient_x_activation", "integrated_gradients" or "conductance".
-        how: `steps`, `baseline`, `along`, `signed`, `batch_size`, `call`, `unit_dim`, `samples`, `tokenizer`: see
-            `AttributeOptions`.
+        steps: number of points on the path of integrated gradients and conductance.
+        baseline: start of the path: "zero", "mean" (of each unit over the data), or a batch of inputs with one sample
+            or as many as each batch. Conductance, whose path goes along the inputs, takes "zero" or a batch.
+        along: conductance: the site whose value moves along the path, such as the embeddings. Default: the first
+            floating-point input of the model.
+        signed: sum signed attributions over positions and samples, so that opposite effects cancel. Default: sum of
+            absolute attributions.
+        batch_size: samples per batch, if the data is tensors. Default: 32.
+        call: how to call the model with a batch, such as `lambda model, batch: model(batch[0])`.
+        unit_dim: the unit dimension of all sites, or several in the order of the flat index `#k`, if the graph of the
+            model does not determine it.
+        samples: the sample dimension of the data, if the graph of the model does not determine it.
+        tokenizer: tokenizer, if the data is a list of texts or of lists of words.
     """
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(
+            f"attribute() got a {type(model).__name__} as model: pass a torch.nn.Module, then the data."
+        )
+    plan = _plan(
+        method,
+        target,
+        steps=steps,
+        baseline=baseline,
+        along=along,
+        batch_size=batch_size,
+        call=call or call_model,
+        stated=StatedDims(samples, unit_dim, None),
+    )
     units = units_by_site(model, at)
-    plan = _plan(method, target, options)
-    sums = _Sums({}, {}, options.get("signed", False))
+    sums = _Sums({}, {}, signed)
     optional = {site for site in units if only_by_pattern(at, site)}
     left_out: Mapping[str, str] = {}
-    with closing(attribute_batches(model, _inputs(data, options), list(units), plan, optional=optional)) as batches:
+    # The generator holds the model in eval mode, so an error here must close it at once.
+    with closing(attribute_batches(model, _inputs(data, tokenizer), list(units), plan, optional=optional)) as batches:
         for attributions in batches:
             sums.add(attributions)
             left_out = attributions.left_out
@@ -136,7 +142,15 @@ def gradient(
     data: Any = None,
     target: Target = None,
     attribution: Method = "gradient_x_activation",
-    **options: Any,
+    steps: int = 50,
+    baseline: Baseline = "zero",
+    along: str | None = None,
+    signed: bool = False,
+    batch_size: int | None = None,
+    call: Call | None = None,
+    unit_dim: UnitDim | None = None,
+    samples: int | None = None,
+    tokenizer: Any = None,
 ) -> Ranking:
     """Rank units by their contribution to the model output, at the rows of each label.
 
@@ -145,14 +159,9 @@ def gradient(
     Args:
         model: the model that the activations come from.
         data: the inputs of the items of the activations, in the same order, in the form that `attribute` takes.
-        target: as for `attribute`.
+        target: as for `attribute`, like all arguments below.
         attribution: the `method` of `attribute`.
-        options: options of `attribute`.
     """
-    unknown = set(options) - set(AttributeOptions.__annotations__)
-    if unknown:
-        known = ", ".join(["model", "data", "target", "attribution", *AttributeOptions.__annotations__])
-        raise InputError(f"method='gradient' has no option {sorted(unknown)[0]!r}. Options: {known}.")
     if model is None or data is None:
         raise InputError(
             "method='gradient' needs the model: pass model= and data=, the inputs of the items in the same order. "
@@ -160,32 +169,33 @@ def gradient(
         )
     if matrix.names is None or not hasattr(matrix.source, "items"):
         raise InputError("method='gradient' needs activations with sites: pass the result of cutaway.collect.")
+    plan = _plan(
+        attribution,
+        target,
+        steps=steps,
+        baseline=baseline,
+        along=along,
+        batch_size=batch_size,
+        call=call or call_model,
+        stated=StatedDims(samples, unit_dim, layouts_of(matrix.names)),
+    )
     units = units_by_site(model, list(matrix.names))
-    plan = _plan(attribution, target, options, layouts_of(matrix.names))  # type: ignore[arg-type]
-    rows = _RowSums(matrix, encoded, options.get("signed", False))
-    with closing(attribute_batches(model, _inputs(data, options), list(units), plan)) as batches:
+    rows = _RowSums(matrix, encoded, signed)
+    with closing(attribute_batches(model, _inputs(data, tokenizer), list(units), plan)) as batches:
         for attributions in batches:
             rows.add(attributions)
     return rows.ranking({"attribution": attribution, "signed": rows.is_signed, **rows.about(plan)})
 
 
-def _plan(
-    method: Any, target: Target, options: AttributeOptions, layouts: Mapping[str, UnitLayout] | None = None
-) -> Plan:
+def _plan(method: Any, target: Target, **settings: Any) -> Plan:
     if method not in METHODS:
-        raise InputError(f"method={method!r}: use {', '.join(map(repr, METHODS))}.")
-    unknown = set(options) - set(AttributeOptions.__annotations__)
-    if unknown:
-        known = ", ".join(f"{name}=" for name in AttributeOptions.__annotations__)
-        raise InputError(f"attribute() got an unexpected option {sorted(unknown)[0]!r}. Options: {known}.")
-    apart = ("signed", "tokenizer", "unit_dim", "samples")
-    chosen: dict[str, Any] = {name: value for name, value in options.items() if name not in apart}
-    return Plan(method, target, **chosen, stated=StatedDims(options.get("samples"), options.get("unit_dim"), layouts))
+        raise InputError(f"method={method!r}: use {', '.join(map(repr, METHODS))}.{hint(method, METHODS)}")
+    return Plan(method, target, **settings)
 
 
-def _inputs(data: Any, options: Mapping[str, Any]) -> Any:
+def _inputs(data: Any, tokenizer: Any) -> Any:
     """The inputs of the model."""
-    return data if options.get("tokenizer") is None else tokenize_texts(options["tokenizer"], data)
+    return data if tokenizer is None else tokenize_texts(tokenizer, data)
 
 
 class _Sums:
@@ -200,19 +210,19 @@ class _Sums:
         self._deltas: dict[str, list[Floats]] = {}
         self._differences: dict[str, list[Floats]] = {}
 
-    def add(self, found: BatchAttributions) -> None:
-        self.n += found.n
-        for site, values in found.values.items():  # (sample, position, unit)
+    def add(self, batch: BatchAttributions) -> None:
+        self.n += batch.n
+        for site, values in batch.values.items():  # (sample, position, unit)
             self._sizes[site] = self._sizes.get(site, 0.0) + np.abs(values).sum(axis=(0, 1))
             self._sums[site] = self._sums.get(site, 0.0) + values.sum(axis=(0, 1))
-        self.note(found)
+        self.note(batch)
 
-    def note(self, found: BatchAttributions) -> None:
+    def note(self, batch: BatchAttributions) -> None:
         """Store unit layouts and completeness deltas."""
-        self.layouts.update(found.layouts)
-        for site, delta in found.deltas.items():
+        self.layouts.update(batch.layouts)
+        for site, delta in batch.deltas.items():
             self._deltas.setdefault(site, []).append(delta)
-            self._differences.setdefault(site, []).append(found.differences[site])
+            self._differences.setdefault(site, []).append(batch.differences[site])
 
     def combine(self, units: Mapping[str, list[int] | None]) -> tuple[Floats, Floats, list[str]]:
         """Scores, signs and names of the requested units."""
@@ -220,8 +230,8 @@ class _Sums:
         for site, chosen in units.items():
             every = range(len(self._sums[site]))
             some = every if chosen is None else chosen
-            if some and max(some) not in every:
-                raise InputError(f"no unit '{site}#{max(some)}': {site!r} has {len(every):,} units, counted from 0.")
+            for unit in some:
+                self.layouts[site].check_unit(unit, site)
             mean = self._sums[site][list(some)] / self.n
             scores.append(np.abs(mean) if self.is_signed else self._sizes[site][list(some)] / self.n)
             signs.append(np.sign(mean))
@@ -260,51 +270,51 @@ class _RowSums(_Sums):
         self._weights = _weights(encoded, len(self._items))  # (label, row)
         self._by_label = np.zeros((2, len(self._weights), matrix.n_units))  # sizes, then sums with signs
 
-    def add(self, found: BatchAttributions) -> None:
-        rows = np.flatnonzero((self._items >= self.n) & (self._items < self.n + found.n))
-        kept = select_rows(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
-        mean = kept.mean(axis=0) if len(rows) else kept
-        for row, own in zip(rows.tolist(), kept, strict=True):
+    def add(self, batch: BatchAttributions) -> None:
+        rows = np.flatnonzero((self._items >= self.n) & (self._items < self.n + batch.n))
+        collected = select_rows(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
+        mean = collected.mean(axis=0) if len(rows) else collected
+        for row, row_values in zip(rows.tolist(), collected, strict=True):
             sample = int(self._items[row]) - self.n
-            first, last = self._positions(row, sample, found)
-            self._compare(row, own, mean, found)
+            first, last = self._positions(row, sample, batch)
+            self._compare(row, row_values, mean, batch)
             weights = self._weights[:, row, None]
-            for site, values in found.values.items():
+            for site, values in batch.values.items():
                 columns, units = self._columns[site]
                 here = values[sample] if first < 0 else values[sample, first : last + 1]  # (position, unit)
                 part = here[:, units]
                 self._by_label[0][:, columns] += weights * np.abs(part).sum(axis=0)
                 self._by_label[1][:, columns] += weights * part.sum(axis=0)
-        self.n += found.n
-        self.note(found)
+        self.n += batch.n
+        self.note(batch)
 
-    def _positions(self, row: int, sample: int, found: BatchAttributions) -> tuple[int, int]:
+    def _positions(self, row: int, sample: int, batch: BatchAttributions) -> tuple[int, int]:
         """The first and the last position of a row; -1 if the row stands for the whole sample.
 
         Token positions of text are counted after left padding; positions of tensors are not shifted.
         """
         first, last = self._tokens[row].tolist()
-        start = int(found.starts[sample]) if first >= 0 and self._is_of_text else 0
+        start = int(batch.starts[sample]) if first >= 0 and self._is_of_text else 0
         return first + start, last + start
 
-    def _compare(self, row: int, own: Floats, mean: Floats, found: BatchAttributions) -> None:
+    def _compare(self, row: int, row_values: Floats, mean: Floats, batch: BatchAttributions) -> None:
         """Raise if the values of a row differ from the collected ones."""
         sample = int(self._items[row]) - self.n
-        first, last = self._positions(row, sample, found)
-        for site, values in found.seen.items():
+        first, last = self._positions(row, sample, batch)
+        for site, values in batch.seen.items():
             columns, units = self._columns[site]
             here = values[sample] if first < 0 else values[sample, first : last + 1]  # (position, unit)
             if first < 0 and len(here) > 1:
                 continue  # the positions of a whole item are not stored
-            there = _pooled(here[:, units], self._aggregate) if len(here) else np.full(len(units), np.inf)
-            a, centered = own[columns], own[columns] - mean[columns]
+            observed = _pooled(here[:, units], self._aggregate) if len(here) else np.full(len(units), np.inf)
+            a, centered = row_values[columns], row_values[columns] - mean[columns]
             allowed = _OTHER * np.linalg.norm(centered) + _ROUNDED * np.linalg.norm(a)
-            if np.linalg.norm(there - a) > allowed + np.finfo(np.float16).tiny:
+            if np.linalg.norm(observed - a) > allowed + np.finfo(np.float16).tiny:
                 word = self._matrix.source.words[row]
-                said = f" ({word!r})" if word else ""
+                in_words = f" ({word!r})" if word else ""
                 raise InputError(
-                    f"row {row}{said} of item {int(self._items[row])} has other values at {site!r} for data= than were "
-                    "collected: pass the same model and the same inputs as to collect, in the same order."
+                    f"row {row}{in_words} of item {int(self._items[row])} has other values at {site!r} for data= than "
+                    "were collected: pass the same model and the same inputs as to collect, in the same order."
                 )
 
     def ranking(self, about: dict[str, object]) -> Ranking:
@@ -338,5 +348,5 @@ def _weights(encoded: EncodedLabels, n_rows: int) -> NDArray[np.float64]:
     if encoded.kind == "numbers":
         return every
     codes = np.asarray(encoded.codes)
-    own = codes.T if encoded.kind == "multilabel" else codes == np.arange(len(encoded.classes))[:, None]
-    return np.concatenate([every, own.astype(np.float64)])
+    has_label = codes.T if encoded.kind == "multilabel" else codes == np.arange(len(encoded.classes))[:, None]
+    return np.concatenate([every, has_label.astype(np.float64)])

@@ -157,6 +157,7 @@ class _Run:
         """Per site: integrate along the straight line from the baseline to its values, with Gauss–Legendre nodes."""
         end = self._run_model(self.sites, {}, with_gradients=False)
         start_point = None if isinstance(self.plan.baseline, str) else self._run_baseline(end)
+        # n points integrate polynomials up to degree 2n - 1 exactly; Riemann sums need many more steps.
         nodes, weights = np.polynomial.legendre.leggauss(self.plan.steps)
         result = self._new_result(end)
         for site in self.sites:
@@ -191,6 +192,7 @@ class _Run:
             point = self._run_model(self.sites, {along: here})
             for site in self.sites:
                 for i, sum_ in enumerate(total[site]):
+                    # captum takes the gradient at the near end of a step; the mean of both ends needs fewer steps.
                     slope = (before.gradients[site][i] + point.gradients[site][i]) / 2
                     sum_ += slope * (point.values[site][i] - before.values[site][i])
             before = point
@@ -280,14 +282,21 @@ class _Run:
     def _classes(self, logits: Tensor, n: int) -> Tensor:
         target = self.plan.target
         if target is None:
+            # Along the path the largest logit may change; the attribution is of the first prediction.
             if self._predicted is None:
                 self._predicted = logits.detach().argmax(1)
             return self._predicted
         if isinstance(target, (int, np.integer)):
             return torch.full((n,), int(target), device=logits.device)
-        every = torch.as_tensor(np.asarray(target)).reshape(-1)  # type: ignore[arg-type]
-        if every.is_floating_point() or len(every) < self.first + n:
-            raise InputError(f"target has {len(every)} values of {every.dtype}: pass one integer class per sample.")
+        classes = np.asarray(target).reshape(-1)
+        if classes.dtype.kind not in "iu":
+            raise InputTypeError(
+                f"target={target!r}: pass an integer class, one integer class per sample, or a function of "
+                "(output, batch)."
+            )
+        if len(classes) < self.first + n:
+            raise InputError(f"target has {plural(len(classes), 'value')}: pass one integer class per sample.")
+        every = torch.as_tensor(classes)
         return every[self.first : self.first + n].long().to(logits.device)
 
     def _run_baseline(self, end: _RunValues, sites: Sequence[str] | None = None) -> _RunValues:
@@ -328,6 +337,7 @@ class _Run:
             rows = layout.rows(part).double()
             if isinstance(mask, Tensor) and mask.shape == rows.shape[:2]:
                 rows = rows * mask[..., None].to(rows)
+            # Passes of different lengths have no common positions to add up.
             if result is not None and result.shape != rows.shape:
                 rows, result = rows.sum(1, keepdim=True), result.sum(1, keepdim=True)
             result = rows if result is None else result + rows
@@ -364,6 +374,7 @@ class _Run:
         layouts = self._layouts(point, site)
         total = sum(layout.rows(part).double().sum((1, 2)) for layout, part in zip(layouts, parts, strict=True))
         change = difference.double()
+        # A target that sums over the batch has one change for all samples.
         total = total if len(change) == self.n else total.sum()[None]  # type: ignore[union-attr]
         result.deltas[site] = (total - change).cpu().numpy()  # type: ignore[union-attr]
         result.differences[site] = change.cpu().numpy()
@@ -378,6 +389,7 @@ def _gradients(scores: Tensor, leaves: Mapping[str, list[Tensor]]) -> dict[str, 
     flat = [leaf for each in leaves.values() for leaf in each]
     if not scores.requires_grad:
         raise InputError("the target has no gradient with respect to these sites.")
+    # A site that the target does not depend on has no gradient, and an attribution of 0.
     result = iter(torch.autograd.grad(scores.sum(), flat, allow_unused=True))
     return {
         site: [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(each, result, strict=False)]
@@ -411,6 +423,7 @@ def _means(
 
 
 def _without_target(plan: Plan) -> Plan:
+    # A baseline batch may have another number of samples than `target=` has classes.
     return Plan(plan.method, _zero_target, plan.steps, "zero", plan.along, None, plan.call)
 
 

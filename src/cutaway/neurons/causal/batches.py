@@ -113,6 +113,7 @@ def _slice_batches(data: Any, size: int, layouts: BatchLayouts, model: nn.Module
     guess = layouts.dims
     n = guess.n(data, is_strict=True)
     if n:
+        # A batch of one can hide the sample dimension; three samples cost little.
         layouts.trace_batch(to_device(guess.slice_samples(data, 0, min(n, 3)), model))
     n = layouts.dims.n(data, is_strict=True)
     return [layouts.dims.slice_samples(data, start, min(start + size, n)) for start in range(0, n, size)]
@@ -143,6 +144,7 @@ def tokenize_texts(tokenizer: Any, texts: Any) -> Any:
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(_first_leaf(list(texts)), str):
         raise InputTypeError(f"data is a {type(texts).__name__} without texts: tokenizer= needs a list of texts.")
     options = {"return_tensors": "pt", "is_split_into_words": not isinstance(texts[0], str)}
+    # transformers writes 1e30 where there is no limit, and truncation would then warn.
     if tokenizer.model_max_length < 1 << 24:
         options["truncation"] = True
     if getattr(tokenizer, "pad_token", None) is None:

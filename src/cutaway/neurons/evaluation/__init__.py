@@ -2,6 +2,7 @@
 
 controls     Control tasks: random labels per word type, which a probe can only memorize
 evaluate     `evaluate` and `layers`: scores of the top units on held-out rows, with baselines and intervals
+evaluator    `Evaluator`: runs all seeds and splits of an evaluation, and turns predictions into scores with intervals
 metrics      Accuracy, F1, Matthews, Pearson, Spearman or your own metric, with bootstrap resamples
 permutation  Permutation of labels by group, p-values, and mutual information on held-out rows
 ranker       Turns a method name, function, probe or `Ranking` into a ranker; fits probes

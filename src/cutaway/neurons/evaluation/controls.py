@@ -36,6 +36,7 @@ def control_labels(
     if like not in ("same", "uniform"):
         raise InputError(f"like={like!r}: use 'same' or 'uniform'.")
     random = np.random.default_rng(seed)
+    # Drawing from the rows, not from the classes, keeps the class frequencies of the task.
     pool = np.arange(len(encoded.classes)) if like == "uniform" and encoded.kind == "classes" else encoded.codes
     codes = random.choice(pool, len(types))[numbers]  # multilabel: draws whole rows of labels
     if encoded.kind == "numbers":

@@ -73,15 +73,17 @@ class Resampling:
         random = np.random.default_rng(seed)
         counts = np.empty((n_resamples, n_groups), np.uint8)
         for row in counts:
+            # uint8 takes an eighth of int64; a group is practically never drawn more than 255 times.
             row[:] = np.minimum(np.bincount(random.integers(n_groups, size=n_groups), minlength=n_groups), 255)
         return cls(groups, counts)
 
     def sums(self, rows: Ints, values: Floats) -> tuple[Floats, Floats]:
         """Sums of `values` (row, column) over these rows: (column,), and per resample (resample, column)."""
-        numbers, total = np.unique(self.groups[rows], return_inverse=True)
+        numbers, group_of_row = np.unique(self.groups[rows], return_inverse=True)
         per_group = np.zeros((len(numbers), values.shape[1]))
-        np.add.at(per_group, total, values)
+        np.add.at(per_group, group_of_row, values)
         drawn = np.empty((len(self.counts), values.shape[1]))
+        # In parts, because all counts as float64 would take eight times their memory.
         for first in range(0, len(drawn), 64):
             drawn[first : first + 64] = self.counts[first : first + 64, numbers].astype(np.float64) @ per_group
         return per_group.sum(axis=0), drawn
@@ -149,6 +151,7 @@ def _matthews(hits: Floats, true: Floats, guessed: Floats) -> Floats:
 def _pearson(fold: Fold, resampling: Resampling) -> Floats:
     """Pearson's correlation; 0 if the truth or the prediction is constant."""
     x, y = fold.truth - fold.truth.mean(), fold.predicted - fold.predicted.mean()
+    # A constant prediction may vary in its last digit, which would correlate with anything.
     y = np.where(np.abs(y) < 1e-12 * (1 + abs(fold.predicted.mean())), 0.0, y)
     total, drawn = resampling.sums(fold.rows, np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1))
     n, sx, sy, sxx, syy, sxy = np.concatenate([total[None], drawn]).T

@@ -19,6 +19,7 @@ _MIN_BLOCK = 10
 """Minimum number of groups that exchange labels."""
 _MOST_DRAWS = 20
 """Attempts, if the permuted labels of few groups are all the same."""
+# With exponent 0 the prediction is the prior: 0 bits, never less.
 _POWERS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 """Candidate exponents for tempering."""
 
@@ -43,6 +44,7 @@ def permute_labels(encoded: EncodedLabels, groups: Ints, random: np.random.Gener
         shift = random.integers(sizes[source])[groups]
         source_of_row = source[groups]  # (row,)
         codes = encoded.codes[order[starts[source_of_row] + (shift + within) % sizes[source_of_row]]]
+        # With few groups a permutation can give all rows one label, which no probe can fit.
         if (codes != codes[0]).any():
             break
     if encoded.kind == "numbers":
@@ -65,13 +67,13 @@ def similar_size_blocks(sizes: Ints) -> list[Ints]:
     return np.split(order, cuts[1:])
 
 
-def p_value(bits: float, null: Floats) -> float:
+def p_value(value: float, null: Floats) -> float:
     """Fraction of the null that is as large, with the value itself counted as part of the null.
 
     >>> p_value(0.9, np.array([0.5, 0.6, 0.95]))
     0.5
     """
-    return float((1 + (null >= bits).sum()) / (1 + len(null)))
+    return float((1 + (null >= value).sum()) / (1 + len(null)))
 
 
 def held_out_bits(
@@ -97,6 +99,7 @@ def held_out_bits(
     null = []
     for _ in range(n_shuffles):
         known, asked = random.permutation(codes[0]), random.permutation(codes[1])
+        # The same fraction as for the true labels, so that both are tempered alike.
         is_out = held_out(known, len(known), 0.25, seed)
         null_powers = tempering(train[~is_out], train[is_out], (known[~is_out], known[is_out]), sizes)
         null.append(bits_of(known, asked, null_powers).mean(axis=1))
@@ -123,6 +126,7 @@ def tempering(train: Floats, out: Floats, codes: tuple[Ints, Ints], sizes: Ints)
 
 def _standardize(sizes: Ints, train: Floats, other: Floats) -> tuple[Ints, Floats, Floats]:
     """Standardize the units that vary, and count how many of each size vary."""
+    # Statistics of the training rows only; units that are constant there have no density.
     center, scale = train.mean(axis=0), train.std(axis=0)
     is_alive = scale > 0
     sizes = np.concatenate([[0], is_alive.cumsum()])[sizes]

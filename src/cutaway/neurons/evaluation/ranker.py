@@ -82,12 +82,14 @@ class FittedProbe:
 
 def make_ranker(what: Any, encoded: EncodedLabels, n_units: int, *, probe: Any, options: Mapping[str, Any]) -> Ranker:
     """The ranker for the first argument of `evaluate`."""
+    # A probe class works like its instance with default parameters.
     what = what() if isinstance(what, type) else what
     probe = (
         _default_probe(encoded) if probe is None else _with_task(probe() if isinstance(probe, type) else probe, encoded)
     )
-    if options and not isinstance(what, str):
-        raise InputError(f"options= needs a method name, got {type(what).__name__}: remove options={dict(options)!r}.")
+    is_method = isinstance(what, str) or (callable(what) and not hasattr(what, "fit"))
+    if options and not is_method:
+        raise InputError(f"options= needs a method, got {type(what).__name__}: remove options={dict(options)!r}.")
     if what is None:
         return Ranker("all units", None, probe)
     if isinstance(what, Ranking):
@@ -102,7 +104,9 @@ def make_ranker(what: Any, encoded: EncodedLabels, n_units: int, *, probe: Any, 
         return Ranker(type(what).__name__, _order_by_probe(task_probe) if has_ranking else None, task_probe)
     if isinstance(what, str) or callable(what):
         name = what if isinstance(what, str) else getattr(what, "__name__", type(what).__name__)
-        return Ranker(name, lambda matrix, labels, seed: rank(matrix, labels, what, seed=seed, **options).order, probe)
+        return Ranker(
+            name, lambda matrix, labels, seed: rank(matrix, labels, what, seed=seed, options=options).order, probe
+        )
     raise InputTypeError(
         f"evaluate() got {type(what).__name__}: pass a method name, a Ranking, a probe or a function of (X, y)."
     )
@@ -138,9 +142,11 @@ def fit_probe(probe: Any, values: Any, train_labels: TrainingLabels, fits: FitCo
     if present is not None and len(present) == 1:
         fits.n_constant += 1
         return FittedProbe(None, present, int(present[0]))
+    # Cloned, because a probe of the caller must not come back refitted.
     fresh = clone(probe)
     if is_part and "n_units" in fresh.get_params():
         fresh.set_params(n_units=values.shape[1])
+    # One note counts these; a warning per fit would flood the terminal.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fresh.fit(values, codes)

@@ -94,8 +94,8 @@ def splits_of(encoded: EncodedLabels, groups: Ints, n_folds: int, seed: int, tes
         if not 0 < share <= 0.5:
             raise InputError(f"test={test!r}: must be a fraction of the rows in (0, 0.5], or a mask of rows.")
         n_folds = max(2, round(1 / share))
-    if n_folds < 2:
-        raise InputError(f"folds={n_folds!r}: must be 2 or more; use test=0.2 for a single split.")
+    if not isinstance(n_folds, (int, np.integer)) or n_folds < 2:
+        raise InputError(f"folds={n_folds!r}: must be a whole number of 2 or more; use test=0.2 for a single split.")
     n_groups = int(groups.max()) + 1
     if n_groups < n_folds:
         raise InputError(
@@ -116,6 +116,7 @@ def assign_folds(strata: Ints, groups: Ints, n_folds: int, seed: int) -> Ints:
     """
     random = np.random.default_rng(seed)
     n_groups, n_strata = int(groups.max()) + 1, int(strata.max()) + 1
+    # Single rows can be dealt out class by class, which balances exactly and needs no search.
     if n_groups == len(groups):
         return _assign_rows(strata, n_folds, random)
     sums = np.zeros((n_groups, n_strata))
@@ -127,6 +128,7 @@ def assign_folds(strata: Ints, groups: Ints, n_folds: int, seed: int) -> Ints:
     shares_in_fold, n_rows, assigned = np.zeros((n_folds, n_strata)), np.zeros(n_folds), np.empty(n_groups, np.int64)
     for group in order.tolist():
         more = (sums[group] * (2 * shares_in_fold + sums[group])).sum(axis=1)  # increase of the sum of squares
+        # Rounded, so that equal folds tie in spite of rounding errors, and the smaller one wins.
         best = int(np.lexsort((n_rows, more.round(12)))[0])
         shares_in_fold[best] += sums[group]
         n_rows[best] += sizes[group]
@@ -145,6 +147,7 @@ def _assign_rows(strata: Ints, n_folds: int, random: np.random.Generator) -> Int
 def _strata(encoded: EncodedLabels) -> Ints:
     if encoded.kind == "classes":
         return np.asarray(encoded.codes)
+    # Ties can empty a quartile, and codes of strata must have no gaps; hence unique.
     cuts = np.quantile(encoded.codes, np.arange(1, _N_BINS) / _N_BINS)
     return np.unique(np.searchsorted(cuts, encoded.codes), return_inverse=True)[1].reshape(-1)
 
@@ -155,6 +158,7 @@ def _split_by_mask(mask: NDArray[Any], groups: Ints) -> Split:
             f"test= is a mask of dtype {mask.dtype} and shape {list(mask.shape)}: pass bools, one for each of "
             f"{len(groups):,} rows, with both values."
         )
+    # A mask may cut through a sentence, which folds never do.
     both = np.intersect1d(groups[mask], groups[~mask])
     if len(both):
         row = int(np.flatnonzero(groups == both[0])[0])

@@ -87,6 +87,7 @@ class Trial:
                     f"all training rows of split {number} have the class {encoded.classes[train_labels.present[0]]!r}: "
                     "too few groups have other classes. Use fewer folds, or by='row' if rows are independent."
                 )
+            # Up to 1,009 splits per seed, no two (seed, split) pairs share a random stream.
             self._split(outcome, encoded, split, train_labels, seed * 1009 + number, control)
         return outcome
 
@@ -110,6 +111,7 @@ class Trial:
             tasks.append((control, training_labels(control, split.train)))
         best = None
         if self.ranker.order is not None:
+            # On training rows only: a ranking that has seen the test rows scores too high.
             best = self._best(train, train_labels, seed)
             outcome.orders.append(best)
             self._predict_subsets(best, train, test, tasks, note)
@@ -128,6 +130,7 @@ class Trial:
             most = int(train_labels.present[train_labels.encoded.counts.argmax()])
             note(("majority",), np.full(len(split.test), most))
         if best is not None:
+            # The same random units for all n, so that the curve is nested like that of the top units.
             random_units = np.random.default_rng(seed).permutation(self.matrix.n_units)[: max(self.counts)]
             self._predict_subsets(random_units, train, test, tasks[:1], note, name="random")
             if self.n_shuffles and encoded.kind == "classes":
@@ -156,12 +159,14 @@ class Trial:
                 note((name, n), part.predict(z[:, :n]), of=labels)
 
     def _fit_all_units(self, train: Matrix, train_labels: TrainingLabels) -> FittedProbe:
+        # Our probes read blocks; other estimators need the whole array in memory.
         is_ours = type(self.ranker.probe).__module__.startswith("cutaway.")
         return fit_probe(self.ranker.probe, train if is_ours else train.array(), train_labels, self.fits, is_part=False)
 
     def _predict_ablated(
         self, full_probe: FittedProbe, best: Ints, train: Matrix, test: Matrix
     ) -> Iterator[tuple[Key, NDArray[Any]]]:
+        # Of the training rows: a mean over test rows would leak them into the prediction.
         mean = _mean(train)
         for (action, to), n in product(self.ablations, self.counts):
             is_kept = np.full(self.matrix.n_units, action == "remove")
@@ -182,6 +187,7 @@ class Trial:
         best: Ints,
         seed: int,
     ) -> None:
+        # The variance of a class needs two rows.
         fittable = np.flatnonzero(train_labels.encoded.counts >= 2)
         number = np.full(len(encoded.classes), -1)
         number[train_labels.present[fittable]] = np.arange(len(fittable))

@@ -27,9 +27,12 @@ def clusters(acts: Any, threshold: float = 0.5, *, absolute: bool = True) -> Clu
     array([0, 1, 2, 0])
 
     Args:
+        acts: `Activations`, or rows × units as an array or tensor.
         threshold: the distance up to which clusters are merged.
         absolute: if False, use `1 - r`, so that anticorrelated units are far apart.
     """
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 <= threshold <= 2:
+        raise InputError(f"threshold={threshold!r}: must be a distance between 0 and 2, where 1 is uncorrelated.")
     matrix = as_matrix(acts)
     if matrix.n_rows < 2:
         raise InputError(f"got {plural(matrix.n_rows, 'row')}: a correlation needs at least 2 rows.")
@@ -52,6 +55,7 @@ def correlation(matrix: Matrix) -> tuple[Floats, NDArray[np.int64]]:
     shift, totals, products = np.zeros(n_units), np.zeros(n_units), np.zeros((n_units, n_units))
     for rows, block in matrix.blocks():
         values = block.astype(np.float64)  # (row, unit)
+        # Centered near the mean, because sums of squares of large values cancel.
         if rows.start == 0:
             shift = values.mean(axis=0)
         values -= shift
@@ -61,6 +65,7 @@ def correlation(matrix: Matrix) -> tuple[Floats, NDArray[np.int64]]:
     std = np.sqrt(np.maximum(np.diag(covariance), 0.0) / matrix.n_rows)
     dead = dead_units(std, shift + totals / matrix.n_rows, matrix.dtype)
     scale = np.where(std > 0, std, 1.0)
+    # Rounding can exceed 1, and a distance must not be negative.
     correlations = np.clip(covariance / (matrix.n_rows * np.outer(scale, scale)), -1, 1)
     correlations[dead, :] = correlations[:, dead] = 0.0
     np.fill_diagonal(correlations, 1.0)

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import signature
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cutaway.core.errors import InputError
-from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.core.formatting import hint
+from cutaway.core.matrices import Matrix
 from cutaway.core.progress import progress
-from cutaway.neurons.evaluation.evaluate import evaluate, layers
-from cutaway.neurons.evaluation.splits import groups_of, words_of
+from cutaway.neurons.evaluation.evaluate import evaluate_with, layers_with
+from cutaway.neurons.evaluation.evaluator import EvaluationSettings
+from cutaway.neurons.evaluation.metrics import MetricFn
+from cutaway.neurons.evaluation.splits import By, groups_of, words_of
 from cutaway.neurons.exploration.clustering import clusters
 from cutaway.neurons.exploration.report_notes import call_text, report_notes, versions
 from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
-from cutaway.neurons.labels.labels import EncodedLabels, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode, matrix_and_labels
 from cutaway.neurons.ranking.class_statistics import dead_units, moments
 from cutaway.neurons.ranking.compare import compare, vote
 from cutaway.neurons.ranking.rank import Scorer, rank
@@ -30,7 +34,6 @@ _METHODS = ("probeless", "linear", "gaussian")
 _OF_NUMBERS = ("probeless", "linear")
 _COUNTS = (1, 2, 5, 10, 20, 50, 100)
 _N_BEST = 20
-_N_FOLDS = 5
 _N_INSPECTED = 4
 """Units to inspect: words, contexts and histograms."""
 _N_WORDS, _N_CONTEXTS = 12, 6
@@ -51,7 +54,23 @@ def report(
     model: Any = None,
     metric: Any = None,
     seed: int = 0,
-    **how: Any,
+    score: str | MetricFn = "",
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    to: Literal["zero", "mean", "resample"] = "mean",
+    n_random: int = 5,
+    by: By = "item",
+    groups: Any = None,
+    folds: int = 5,
+    test: Any = None,
+    seeds: Sequence[int] | int | None = None,
+    probe: Any = None,
+    control: bool = True,
+    words: Any = None,
+    ablations: bool = True,
+    information: bool = True,
+    n_permutations: int = 20,
+    n_resamples: int = 1000,
+    level: float = 0.95,
 ) -> Report:
     """Analyze which units encode the labels: rankings, evaluation, sites, clusters, words, and ablation.
 
@@ -69,20 +88,83 @@ def report(
         model: with `metric`, ablates the top units in this model, as `ablate` does.
         metric: a function that runs the model and returns a number, or a dict of numbers.
         seed: seed of all random choices.
-        how: `score`, the metric of `evaluate`; `options` by method; `to` and `n_random` of `ablate`; and the options of
-            `evaluate`, such as by, groups, words, folds, n_permutations.
+        score: the `metric` of `evaluate`: "accuracy", "f1", "matthews", "pearson", "spearman" or a function.
+        options: options of each method, by its name: {"linear": {"l1": 0.01}}.
+        to: what replaces ablated units: "zero", "mean" or "resample".
+        n_random: number of random draws that the ablation is compared with.
+        by: what stays together in a split: the rows of a sentence ("item"), of a word type ("word"), or nothing
+            ("row"). Plain arrays split rows.
+        groups: one group per row, to keep together instead of `by`.
+        folds: number of folds; fewer, with a note, if there are fewer groups.
+        test: a fraction or a mask of rows to test on: one split per seed instead of folds.
+        seeds: seeds of the splits, or their number. Default: `seed` alone.
+        probe: the estimator that predicts labels from units. Default: a linear probe with a small ridge penalty.
+        control: whether to run a control task if the words are known.
+        words: one word per row, if the activations have none.
+        ablations: whether to score the probe on all units with some of its inputs replaced.
+        information: whether to estimate mutual information in bits.
+        n_permutations: how often to repeat everything with permuted labels; 0 for no permutation test.
+        n_resamples: bootstrap resamples of whole groups, for the confidence intervals.
+        level: confidence level of the intervals.
     """
     if (model is None) != (metric is None):
-        raise InputError("pass model= and metric= together: ablation needs both.")
-    matrix = as_matrix(acts)
-    encoded = encode(labels, matrix.n_rows)
-    given = {"methods": methods, "n": n, "model": model, "metric": metric, "seed": seed, **how}
-    options = _ReportOptions.of(how, acts, matrix, seed)
+        missing, given_name = ("metric", "model") if metric is None else ("model", "metric")
+        raise InputError(
+            f"got {given_name}= without {missing}=: ablation needs both. metric= is a function that runs the model and "
+            "returns a number; the metric of the probes is score=."
+        )
+    matrix, encoded = matrix_and_labels(acts, labels)
+    settings = EvaluationSettings(
+        by=by,
+        groups=groups,
+        folds=folds,
+        test=test,
+        seeds=(seed,) if seeds is None else seeds,
+        probe=probe,
+        control=control,
+        words=words,
+        ablations=ablations,
+        information=information,
+        n_permutations=n_permutations,
+        n_resamples=n_resamples,
+        level=level,
+    )
+    given = _passed_arguments(
+        methods=methods,
+        n=n,
+        model=model,
+        metric=metric,
+        seed=seed,
+        score=score,
+        options=options,
+        to=to,
+        n_random=n_random,
+        by=by,
+        groups=groups,
+        folds=folds,
+        test=test,
+        seeds=seeds,
+        probe=probe,
+        control=control,
+        words=words,
+        ablations=ablations,
+        information=information,
+        n_permutations=n_permutations,
+        n_resamples=n_resamples,
+        level=level,
+    )
+    plan = _Plan.of(score, options or {}, to, n_random, settings, acts, matrix)
     chosen = _methods_by_name(methods, encoded)
+    unknown = [name for name in plan.options if name not in chosen]
+    if unknown:
+        raise InputError(
+            f"options= names {unknown[0]!r}, which is not in methods=.{hint(unknown[0], chosen)} Methods: "
+            f"{', '.join(chosen)}."
+        )
     if _is_all_dead(matrix, encoded):
-        options = replace(options, notes=(*options.notes, _ALL_DEAD))
+        plan = replace(plan, notes=(*plan.notes, _ALL_DEAD))
         chosen = {"probeless": "probeless"}
-    builder = _ReportBuilder(acts, matrix, encoded, chosen, n, seed, options)
+    builder = _ReportBuilder(acts, matrix, encoded, chosen, n, seed, plan)
     parts = list(builder.parts(model, metric))
     seconds = {}
     for name, part in progress(parts, len(parts), "parts of the report"):
@@ -92,39 +174,54 @@ def report(
     return builder.report(call_text(given, tuple(builder.methods)), seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReportOptions:
-    """The keyword options of `report`."""
+def _passed_arguments(**arguments: Any) -> dict[str, Any]:
+    """The arguments of `report` that differ from their defaults, and those that a reader needs to repeat the call."""
+    defaults = {name: parameter.default for name, parameter in signature(report).parameters.items()}
 
-    score: Any
+    def is_default(name: str, value: Any) -> bool:
+        # Arrays cannot be compared as a whole; none is a default.
+        return value is defaults[name] or (isinstance(value, (str, int, float, tuple)) and value == defaults[name])
+
+    always = ("methods", "n", "model", "metric", "seed")
+    return {name: value for name, value in arguments.items() if name in always or not is_default(name, value)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Settings of the parts of a report."""
+
+    score: str | MetricFn
     options: Mapping[str, Mapping[str, Any]]
-    to: Any
+    to: Literal["zero", "mean", "resample"]
     n_random: int
-    plan: Mapping[str, Any]
-    """Options of `evaluate`."""
+    settings: EvaluationSettings
     words: Any
     """One per row; None if unknown."""
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: dict[str, Any], acts: Any, matrix: Matrix, seed: int) -> _ReportOptions:
-        plan = {"seeds": (seed,), **given}
-        score, options, to = plan.pop("score", ""), plan.pop("options", {}), plan.pop("to", "mean")
-        n_random = plan.pop("n_random", 5)
-        groups, group_name = groups_of(
-            acts, matrix.n_rows, plan.get("by", "item"), plan.get("groups"), plan.get("words")
-        )
+    def of(
+        cls,
+        score: str | MetricFn,
+        options: Mapping[str, Mapping[str, Any]],
+        to: Literal["zero", "mean", "resample"],
+        n_random: int,
+        settings: EvaluationSettings,
+        acts: Any,
+        matrix: Matrix,
+    ) -> _Plan:
+        groups, group_name = groups_of(acts, matrix.n_rows, settings.by, settings.groups, settings.words)
         n_groups = int(groups.max()) + 1
         notes = []
-        if "folds" not in plan and "test" not in plan and n_groups < _N_FOLDS:
+        if settings.test is None and n_groups < settings.folds:
             if n_groups < 2:
                 raise InputError(
                     f"all rows are in one group ({group_name}), so there are no rows to test on. Use by='row'."
                 )
-            plan["folds"] = n_groups
+            settings = replace(settings, folds=n_groups)
             notes.append(f"there are only {n_groups} {group_name}, so the evaluation uses {n_groups} folds.")
-        words = words_of(acts, matrix.n_rows, plan.get("words"))
-        return cls(score, options, to, n_random, plan, words, tuple(notes))
+        words = words_of(acts, matrix.n_rows, settings.words)
+        return cls(score, options, to, n_random, settings, words, tuple(notes))
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +234,7 @@ class _ReportBuilder:
     methods: Mapping[str, Method]
     n: int | None
     seed: int
-    how: _ReportOptions
+    plan: _Plan
     rankings: dict[str, Ranking] = field(default_factory=dict)
     evaluations: dict[str, Any] = field(default_factory=dict)
     per_label: dict[Any, Any] = field(default_factory=dict)
@@ -195,7 +292,7 @@ class _ReportBuilder:
             seconds=seconds,
         )
         return replace(
-            report, notes=(*self.how.notes, *report_notes(report, self.acts, has_words=self.how.words is not None))
+            report, notes=(*self.plan.notes, *report_notes(report, self.acts, has_words=self.plan.words is not None))
         )
 
     @property
@@ -218,11 +315,14 @@ class _ReportBuilder:
         return [*(n for n in _COUNTS if n < self._n_best), self._n_best]
 
     def _options(self, name: str) -> dict[str, Any]:
+        # The probe orders only the selected units jointly, and the report shows the top n.
         chosen = {"n_units": max(self.n or 0, _N_BEST)} if self.methods[name] == "gaussian" else {}
-        return {**chosen, **self.how.options.get(name, {})}
+        return {**chosen, **self.plan.options.get(name, {})}
 
     def _rank(self, name: str) -> None:
-        self.rankings[name] = rank(self.matrix, self.encoded, self.methods[name], seed=self.seed, **self._options(name))
+        self.rankings[name] = rank(
+            self.matrix, self.encoded, self.methods[name], seed=self.seed, options=self._options(name)
+        )
 
     def _evaluate(self, name: str) -> None:
         is_lead = not self.evaluations
@@ -238,11 +338,17 @@ class _ReportBuilder:
         self.per_label[self.encoded.classes[code]] = self._evaluation(name, labels, self._options(name), is_lead=True)
 
     def _evaluation(self, name: str, labels: EncodedLabels, options: dict[str, Any], *, is_lead: bool) -> Any:
-        plan = dict(self.how.plan)
+        settings = self.plan.settings
         if not is_lead:
-            plan |= {"n_permutations": 0, "ablations": False}
-        return evaluate(
-            self.methods[name], self.acts, labels, metric=self.how.score, n=self._counts, options=options, **plan
+            settings = replace(settings, n_permutations=0, ablations=False)
+        return evaluate_with(
+            self.methods[name],
+            self.acts,
+            labels,
+            metric=self.plan.score,
+            n=self._counts,
+            options=options,
+            settings=settings,
         )
 
     def _frequent(self) -> list[int]:
@@ -250,15 +356,15 @@ class _ReportBuilder:
         return [int(code) for code in np.sort(most)]
 
     def _layers(self) -> None:
-        plan = {**self.how.plan, "n_permutations": 0}
-        self.results["layers"] = layers(self.acts, self.encoded, metric=self.how.score, **plan)
+        settings = replace(self.plan.settings, n_permutations=0)
+        self.results["layers"] = layers_with(self.acts, self.encoded, metric=self.plan.score, settings=settings)
 
     def _clusters(self) -> None:
         self.results["clusters"] = clusters(self.matrix)
 
     def _inspect(self) -> None:
         units = units_to_inspect(self._lead, self._n_best)
-        if self.how.words is not None and hasattr(self.acts, "words"):
+        if self.plan.words is not None and hasattr(self.acts, "words"):
             self.results["words"] = tuple(top_words(self.acts, unit, _N_WORDS) for unit in units)
             self.results["contexts"] = tuple(top_contexts(self.acts, unit, _N_CONTEXTS) for unit in units)
         labels = histogram_labels(self.encoded)
@@ -268,12 +374,20 @@ class _ReportBuilder:
     def _ablate(self, model: Any, metric: Any) -> None:
         from cutaway.neurons.causal.ablate import ablate  # needs torch; reports of arrays do not
 
-        how = {"to": self.how.to, "n_random": self.how.n_random, "seed": self.seed}
-        acts = self.acts if hasattr(self.acts, "word_index") else None
-        self.results["ablation"] = ablate(model, self._lead, metric, n=self._counts[-3:], acts=acts, **how)
+        self.results["ablation"] = ablate(
+            model,
+            self._lead,
+            metric,
+            n=self._counts[-3:],
+            to=self.plan.to,
+            acts=self.acts if hasattr(self.acts, "word_index") else None,
+            n_random=self.plan.n_random,
+            seed=self.seed,
+        )
 
 
 def _is_all_dead(matrix: Matrix, encoded: EncodedLabels) -> bool:
+    # One living unit in the first block settles it without reading the rest.
     _, block = next(matrix.blocks())
     some = dead_units(block.std(axis=0, dtype=np.float64), block.mean(axis=0, dtype=np.float64), matrix.dtype)
     return len(some) == matrix.n_units and len(moments(matrix, encoded).dead) == matrix.n_units
@@ -283,6 +397,7 @@ def units_to_inspect(ranking: Ranking, n: int) -> list[int]:
     """Units to inspect: the top units, or with more than two labels, the best unit of each label first."""
     best: list[int] = ranking.order[:n].tolist()
     if len(ranking.per_label) > 2:
+        # The overall top units may all belong to frequent labels.
         best_per_label = [int(each.order[0]) for each in ranking.per_label.values()]
         best = [*dict.fromkeys([*(unit for unit in best if unit in best_per_label), *best_per_label, *best])]
     return best[:_N_INSPECTED]

@@ -55,15 +55,15 @@ def _label_notes(asked: Asked, evaluations: Sequence[Evaluation]) -> Iterator[st
 
 
 def _score_notes(report: Report) -> Iterator[str]:
-    found = [*report.evaluations.values(), *report.per_label.values()]
-    about = found[0].setting
+    evaluations = [*report.evaluations.values(), *report.per_label.values()]
+    about = evaluations[0].setting
     if about.n_groups < _FEW_GROUPS:
         yield f"there are only {about.n_groups} {about.groups}: confidence intervals are uncertain."
-    if len(found[0].null):
-        n = len(found[0].null)
+    if len(evaluations[0].null):
+        n = len(evaluations[0].null)
         of = "of each label" if report.per_label else f"of {report.method} only"
         yield f"the permutation test is {of}; with {n:,} permutations, p is never below {1 / (n + 1):.2g}."
-    if report.per_label and len(report.per_label) > 1 and len(found[0].null):
+    if report.per_label and len(report.per_label) > 1 and len(evaluations[0].null):
         yield f"with {len(report.per_label)} labels, some p-values below 0.05 are chance: correct for multiple tests."
     if len(report.evaluations) > 1:
         yield f"{report.method} leads because it comes first in methods=. The best of several scores is biased upward."

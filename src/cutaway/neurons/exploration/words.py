@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.core.units.unit_sites import unit_name
 from cutaway.neurons.labels.labels import encode
 from cutaway.neurons.ranking.class_statistics import dead_units
 from cutaway.neurons.ranking.combine import refuse_numbers
@@ -26,6 +27,7 @@ def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, co
     The score is negative if the unit falls at the word. A dead unit has no words.
 
     Args:
+        acts: the result of `cutaway.collect`, or `Activations.of(x, words=…)`.
         unit: index, or name such as `encoder.layer.3#17`.
         n: the number of words.
         min_count: minimum number of occurrences; without it, words that occur once would dominate.
@@ -35,6 +37,7 @@ def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, co
     words = _words(acts)
     index = unit_of(unit, matrix)
     scores = standard_scores(matrix, index)
+    # The z-score of a word that occurs once is that of a single row, so rare words would lead.
     least = 1 if compat else max(min_count, 1)
     types, codes, counts = _types(words)
     means = np.bincount(codes, np.abs(scores) if compat else scores) / counts
@@ -45,7 +48,7 @@ def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, co
     chosen = np.flatnonzero(is_listed)
     order = chosen[np.lexsort((types[chosen], -np.abs(means[chosen])))][:n]
     return TopWords(
-        unit=_name(matrix, index),
+        unit=unit_name(matrix.names, index),
         words=tuple(types[order].tolist()),
         scores=means[order],
         counts=counts[order],
@@ -62,6 +65,7 @@ def top_contexts(
     Repeated sentences appear once.
 
     Args:
+        acts: the result of `cutaway.collect`, or `Activations.of(x, words=…)`.
         unit: index, or name such as `encoder.layer.3#17`.
         n: the number of rows.
         width: how many words to show before and after.
@@ -83,6 +87,7 @@ def top_contexts(
             break
         before, after = _around(items, row, len(items))
         text = (tuple(words[other] for other in before), words[row], tuple(words[other] for other in after))
+        # A single word without neighbors is not a repeated sentence.
         if text in seen and (before or after):
             continue
         seen.add(text)
@@ -99,18 +104,25 @@ def top_contexts(
                 around=tuple(scores[[*before, row, *after]].tolist()),
             )
         )
-    return TopContexts(_name(matrix, index), tuple(contexts))
+    return TopContexts(unit_name(matrix.names, index), tuple(contexts))
 
 
 def histograms(acts: Any, unit: int | str, labels: Any = None, *, bins: int = 40) -> Histograms:
-    """Histograms of the values of a unit, one per label with shared bins; without labels, one for all rows."""
+    """Histograms of the values of a unit, one per label with shared bins; without labels, one for all rows.
+
+    Args:
+        acts: `Activations`, or rows × units as an array or tensor.
+        unit: index, or name such as `encoder.layer.3#17`.
+        labels: one class per row.
+        bins: the number of bins.
+    """
     matrix = as_matrix(acts)
     index = unit_of(unit, matrix)
     values = matrix.columns([index])[:, 0].astype(np.float64)
     edges = np.histogram_bin_edges(values, bins)
     classes, groups = _groups(values, labels)
     return Histograms(
-        unit=_name(matrix, index),
+        unit=unit_name(matrix.names, index),
         labels=classes,
         edges=edges,
         counts=np.stack([np.histogram(group, edges)[0] for group in groups]),
@@ -146,6 +158,7 @@ def _types(words: list[str]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[n
     """The distinct words, the index of each row's word, and the number of occurrences of each word."""
     numbers: dict[str, int] = {}
     codes = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, len(words))
+    # np.array of strings would give each the width of the longest, and drop trailing NULs.
     types = np.empty(len(numbers), object)
     types[:] = list(numbers)
     return types, codes, np.bincount(codes, minlength=len(numbers))
@@ -163,7 +176,3 @@ def _words(acts: Any) -> list[str]:
     if words is None:
         raise InputError("a plain array has no words: pass cutaway.Activations.of(x, words=…).")
     return list(words)
-
-
-def _name(matrix: Matrix, unit: int) -> str:
-    return f"#{unit}" if matrix.names is None else matrix.names[unit]

@@ -36,6 +36,10 @@ def sentence_labels(acts: Activations, labels: Sequence[Any]) -> Labels:
     >>> acts = Activations.of([[0.1], [0.2], [0.3]], words=[["good", "film"], ["bad"]])
     >>> sentence_labels(acts, ["positive", "negative"])
     ['positive', 'positive', 'negative']
+
+    Args:
+        acts: the result of `cutaway.collect`.
+        labels: one per sentence or sample, in the order of the data.
     """
     known = _as_list(labels)
     if len(known) != acts.n_items:
@@ -53,6 +57,10 @@ def token_labels(acts: Activations, labels: Sequence[Sequence[Any]]) -> Labels:
     >>> acts = Activations.of([[0.1], [0.2], [0.3]], words=[["good", "film"], ["bad"]])
     >>> token_labels(acts, [["ADJ", "NOUN"], ["ADJ"]])
     ['ADJ', 'NOUN', 'ADJ']
+
+    Args:
+        acts: the result of `cutaway.collect`, with words.
+        labels: one list per item, with one label per word.
     """
     known = [_as_list(labels_of_item) for labels_of_item in labels]
     if len(known) != acts.n_items:
@@ -85,6 +93,7 @@ def span_labels(
     ['PERSON', 'PERSON', 'O']
 
     Args:
+        acts: the result of `cutaway.collect`, with words.
         spans: the spans of each item, as one list per item or a mapping by item index. Words count from 0; `stop` is
             exclusive.
         outside: the label of words outside all spans; default: None.
@@ -128,8 +137,8 @@ def _span(given: Any, item: int) -> Span:
 
 def _warn_about_missing(acts: Activations, labels_by_word: Mapping[tuple[int, int], Any]) -> None:
     """Warn about words of spans that have no row because they were truncated or do not exist."""
-    there = set(zip(acts.items.tolist(), acts.word_index.tolist(), strict=True))
-    missing = [f"word {word} of item {item}" for item, word in labels_by_word if (item, word) not in there]
+    known_words = set(zip(acts.items.tolist(), acts.word_index.tolist(), strict=True))
+    missing = [f"word {word} of item {item}" for item, word in labels_by_word if (item, word) not in known_words]
     if missing:
         message = (
             f"{plural(len(missing), 'word')} of spans without a row, labels dropped: {listed(missing, _MOST_NAMED)}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.neurons.labels.labels import sorted_labels
+from cutaway.neurons.labels.labels import is_missing, sorted_labels
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.unit_selection import as_indices
 
@@ -78,6 +77,7 @@ def balance(acts: Any, labels: Any, *, total: int | None = None, seed: int = 0) 
 
     Args:
         acts: activations, an array or a tensor.
+        labels: one class per row.
         total: keep the class proportions instead, with about this many rows; each class is rounded up.
         seed: seed of the random choice.
     """
@@ -119,13 +119,14 @@ def filter(
 
     Args:
         acts: activations, an array or a tensor.
+        labels: one per row; None for rows without a label.
         at_least: drop classes with fewer rows.
         keep: keep only rows whose word matches this rule, as in `annotate`.
         classes: keep only rows with these labels.
         special: "keep" to keep rows of special tokens.
     """
     known = _as_list(labels, acts, hashable=False)
-    mask = np.array([not _is_missing(label) for label in known], bool)
+    mask = np.array([not is_missing(label) for label in known], bool)
     if isinstance(acts, Activations) and special == "drop":
         is_word = acts.word_index >= 0
         mask &= is_word if is_word.any() else True  # rows that stand for whole items have no word index either
@@ -142,9 +143,6 @@ def filter(
     if not len(rows):
         raise InputError(f"no rows left of {len(known):,}: relax the conditions.")
     return _select_rows(acts, labels, rows)
-
-
-# rules
 
 
 def _matcher(rule: Any, *, search: bool, context: bool) -> _Matcher:
@@ -213,9 +211,6 @@ def _array(labels: list[Any]) -> NDArray[Any]:
     return array
 
 
-# rows
-
-
 def _as_list(labels: Any, acts: Any, *, hashable: bool = True) -> list[Any]:
     plain = labels.detach().cpu().numpy() if hasattr(labels, "detach") else labels
     known = list(plain.tolist() if hasattr(plain, "tolist") else plain)
@@ -225,15 +220,11 @@ def _as_list(labels: Any, acts: Any, *, hashable: bool = True) -> list[Any]:
         raise InputError("got no labels.")
     if hashable:
         for row, label in enumerate(known):
-            if _is_missing(label):
+            if is_missing(label):
                 raise InputError(f"row {row} has no label: drop such rows with neurons.filter(acts, labels).")
             if isinstance(label, (set, list)):
                 raise InputError(f"row {row} has several labels ({label!r}): balance() needs one class per row.")
     return known
-
-
-def _is_missing(label: Any) -> bool:
-    return label is None or (isinstance(label, float) and math.isnan(label)) or type(label).__name__ == "NAType"
 
 
 def _is_frequent(known: Sequence[Any], mask: NDArray[np.bool_], at_least: int) -> NDArray[np.bool_]:

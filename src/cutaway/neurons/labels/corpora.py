@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cutaway.core.errors import InputError
-from cutaway.core.formatting import listed, plural
+from cutaway.core.formatting import hint, listed, plural
 from cutaway.neurons.labels.align import Labels, sentence_labels, token_labels
 from cutaway.store.activations.activations import Activations
 
@@ -45,6 +45,7 @@ def read_conll(path: Path, *, label: int = -1, word: int = 0, separator: str | N
     """Read a file with one word per line, columns separated by tabs or spaces, and empty lines between sentences.
 
     Args:
+        path: the file to read.
         label: the column of the labels, counted from 0; negative numbers count from the end.
         word: the column of the words.
         separator: the column separator; default: a tab if the line has one, else whitespace.
@@ -65,6 +66,7 @@ def read_conllu(path: Path, *, label: str = "upos") -> Corpus:
     """Read a CoNLL-U treebank. Multiword tokens (`3-4`) and empty nodes (`3.1`) are skipped; their parts are kept.
 
     Args:
+        path: the file to read.
         label: a column name (`upos`, `xpos`, `lemma`, `deprel`, …) or a feature such as `feats.Number`. Words without
             the feature get the label None.
     """
@@ -101,6 +103,7 @@ def read_tsv(
     """Read a table with one labeled sentence per line.
 
     Args:
+        path: the file to read.
         text: the column of the text, or two columns of a pair; by index or by name in the header.
         label: the column of the label, by index or name. If you use names, the first line is the header.
         numbers: whether the labels are real numbers.
@@ -152,6 +155,7 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
     """Read two columns of a Hugging Face dataset. Class ids become class names.
 
     Args:
+        dataset: a dataset of the `datasets` library, or a mapping from column to values.
         text: the column of the words (lists) or of the text, or two columns of a pair.
         label: the column of the labels, per word or per sentence.
     """
@@ -159,7 +163,9 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
     known = list(getattr(dataset, "column_names", None) or [])
     for column in (*columns, label):
         if known and column not in known:
-            raise InputError(f"the dataset has no column {column!r}. Columns: {', '.join(map(str, known))}.")
+            raise InputError(
+                f"the dataset has no column {column!r}.{hint(column, known)} Columns: {listed(map(str, known), 12)}."
+            )
     texts = [[_words(value) for value in dataset[column]] for column in columns]
     sentences = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
     named = _class_names(getattr(dataset, "features", None), label)
@@ -175,26 +181,25 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
     return _corpus("the dataset", sentences, labels, "word" if is_words else "sentence")
 
 
-# parts of files
-
-
 def _paragraphs(path: Path) -> Iterator[list[tuple[int, str]]]:
     """Groups of numbered lines between empty lines."""
-    found: list[tuple[int, str]] = []
+    # utf-8-sig: the byte order mark of files from Windows would become part of the first word.
+    paragraph: list[tuple[int, str]] = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             stripped = line.rstrip("\r\n")
             if stripped.strip():
-                found.append((number, stripped))
-            elif found:
-                yield found
-                found = []
-    if found:
-        yield found
+                paragraph.append((number, stripped))
+            elif paragraph:
+                yield paragraph
+                paragraph = []
+    if paragraph:
+        yield paragraph
 
 
 def _lines(path: Path) -> list[str]:
     with open(path, encoding="utf-8-sig") as file:
+        # Not splitlines(): it also breaks at form feeds and U+2028, which occur inside sentences.
         return file.read().removesuffix("\n").split("\n")
 
 
@@ -219,7 +224,9 @@ def _place(path: Path, column: int | str, heading: Sequence[str]) -> int:
     if isinstance(column, int):
         return column
     if column not in heading:
-        raise InputError(f"{_name(path)} has no column {column!r}. Columns: {', '.join(heading)}.")
+        raise InputError(
+            f"{_name(path)} has no column {column!r}.{hint(column, heading)} Columns: {listed(heading, 12)}."
+        )
     return list(heading).index(column)
 
 
@@ -244,9 +251,6 @@ def _corpus(path: Path, sentences: Any, labels: Any, level: Literal["word", "sen
     if not sentences:
         raise InputError(f"{_name(path)} has no sentences.")
     return Corpus(tuple(sentences), tuple(labels), level)
-
-
-# parts of datasets
 
 
 def _class_names(features: Any, label: str) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import listed, numbered
+from cutaway.core.matrices import Matrix, as_matrix
 
 Kind = Literal["classes", "multilabel", "numbers"]
 _MOST_NAMED: Final = 5
@@ -51,6 +52,7 @@ def encode(
         kind: the kind of the labels, if it cannot be inferred from their type.
         rare: "keep" to allow classes with a single row, from which nothing can be learned.
     """
+    # Verbs call each other with encoded labels; encoding twice would lose the original classes.
     if isinstance(labels, EncodedLabels):
         _check_length(len(labels), n_rows)
         return labels
@@ -65,12 +67,37 @@ def encode(
     return _multilabel(values, rare) if kind == "multilabel" else _classes(values, rare)
 
 
+def matrix_and_labels(acts: Any, labels: Any) -> tuple[Matrix, EncodedLabels]:
+    """Activations and labels, ready for a method; says so if they were swapped."""
+    if _is_column(acts) and _is_table(labels):
+        raise InputError(
+            "activations and labels are swapped: pass the activations (rows × units) first, then one label per row."
+        )
+    matrix = as_matrix(acts)
+    return matrix, encode(labels, matrix.n_rows)
+
+
+def _is_column(given: Any) -> bool:
+    """Whether this is one value per row, as labels are."""
+    if isinstance(given, (list, tuple)):
+        return not given or not isinstance(given[0], (list, tuple, np.ndarray))
+    return getattr(given, "ndim", 0) == 1
+
+
+def _is_table(given: Any) -> bool:
+    """Whether this is rows × units of floats, as activations are."""
+    if hasattr(given, "blocks") and hasattr(given, "columns"):
+        return True
+    return getattr(given, "ndim", 0) == 2 and "float" in str(getattr(given, "dtype", ""))
+
+
 def sorted_labels(labels: Iterable[Hashable]) -> tuple[Any, ...]:
     """The distinct labels, sorted; labels that cannot be compared are sorted by type name and text.
 
     >>> sorted_labels(["b", "a", "b"]), sorted_labels([2, "a", 10])
     (('a', 'b'), (2, 10, 'a'))
     """
+    # Sorted, because the order of a set of strings changes with the hash seed of the process.
     distinct = set(labels)
     try:
         return tuple(sorted(distinct))  # type: ignore[type-var]
@@ -88,35 +115,32 @@ def _sorted(labels: list[Any]) -> list[Any]:
         return sorted(labels, key=str)
 
 
-# what they are
-
-
 def _values(labels: Any) -> Any:
     """Convert labels to an array, or to a list if they have mixed types."""
     if hasattr(labels, "detach"):
         labels = labels.detach().cpu().float().numpy() if labels.is_floating_point() else labels.detach().cpu().numpy()
     if isinstance(labels, np.ndarray):
-        found = labels.tolist() if labels.dtype == object else labels
+        values = labels.tolist() if labels.dtype == object else labels
     elif isinstance(labels, (str, bytes)):
         raise InputTypeError("labels must be a list with one label per row, got a single string: use labels.split().")
     elif hasattr(labels, "to_numpy"):  # a column of a DataFrame
         return _values(labels.to_numpy())
     else:
         try:
-            found = list(labels)
+            values = list(labels)
         except TypeError:
             raise InputTypeError(
                 f"labels must be a list with one label per row, got {type(labels).__name__}."
             ) from None
-    if isinstance(found, list):
-        found = _as_array([value.item() if isinstance(value, np.generic) else value for value in found])
-    if isinstance(found, np.ndarray) and found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if isinstance(found, np.ndarray) and found.ndim not in (1, 2):
+    if isinstance(values, list):
+        values = _as_array([value.item() if isinstance(value, np.generic) else value for value in values])
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if isinstance(values, np.ndarray) and values.ndim not in (1, 2):
         raise InputError(
-            f"labels have shape {list(found.shape)}: pass one label per row, or a boolean table [row, label]."
+            f"labels have shape {list(values.shape)}: pass one label per row, or a boolean table [row, label]."
         )
-    return found
+    return values
 
 
 def _as_array(values: list[Any]) -> Any:
@@ -134,22 +158,21 @@ def _kind(values: Any) -> Kind:
     if isinstance(values, np.ndarray):
         if values.ndim == 2:
             return "multilabel"
+        # A mask may arrive as floats of 0 and 1.
         is_number = values.dtype.kind == "f" and not np.isin(values, (0.0, 1.0)).all()
         return "numbers" if is_number else "classes"
     n_several = sum(_is_collection(value) for value in values)
     if 0 < n_several < len(values):
         single = next(row for row, value in enumerate(values) if not _is_collection(value))
         raise InputError(
-            f"some rows have several labels, but {numbered('row', [single])} is {values[single]!r}: pass a set for every row."
+            f"some rows have several labels, but {numbered('row', [single])} is {values[single]!r}: pass a set for "
+            "every row."
         )
     return "multilabel" if n_several else "classes"
 
 
 def _is_collection(value: Any) -> bool:
     return isinstance(value, (set, frozenset, list, tuple, np.ndarray))
-
-
-# what is wrong with them
 
 
 def _check_length(n: int, n_rows: int | None) -> None:
@@ -162,20 +185,21 @@ def _check_length(n: int, n_rows: int | None) -> None:
 
 def _check_missing(values: Any) -> None:
     if isinstance(values, np.ndarray):
-        is_missing = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-        missing = np.flatnonzero(is_missing.reshape(len(values), -1).any(axis=1))
+        not_finite = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+        missing = np.flatnonzero(not_finite.reshape(len(values), -1).any(axis=1))
     else:
-        missing = np.flatnonzero([_is_missing(value) for value in values])
+        missing = np.flatnonzero([is_missing(value) for value in values])
     if len(missing):
         raise InputError(
-            f"{len(missing):,} of {len(values):,} labels are missing or not finite: {numbered('row', missing)}. Drop these "
-            "rows with neurons.filter(acts, labels)."
+            f"{len(missing):,} of {len(values):,} labels are missing or not finite: {numbered('row', missing)}. Drop "
+            "these rows with neurons.filter(acts, labels)."
         )
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a label is None, NaN, infinite or pandas' NA, or contains one of these."""
     if _is_collection(value):
-        return any(_is_missing(label) for label in value)
+        return any(is_missing(label) for label in value)
     return value is None or (isinstance(value, float) and not np.isfinite(value)) or type(value).__name__ == "NAType"
 
 
@@ -188,9 +212,6 @@ def _check_classes(classes: Sequence[Any], counts: NDArray[np.int64], member: ND
             f"{len(single):,} of {len(classes):,} classes have a single row: {names}. "
             "Drop them with neurons.filter(acts, labels, at_least=2)."
         )
-
-
-# the three kinds
 
 
 def _numbers(values: Any) -> EncodedLabels:

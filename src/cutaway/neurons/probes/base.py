@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from cutaway.core.errors import FitError
-from cutaway.core.formatting import numbered
+from cutaway.core.formatting import listed, numbered
 from cutaway.core.matrices import Matrix, as_matrix
 
 Array = NDArray[Any]
@@ -38,6 +38,7 @@ def matrix_of(estimator: Any, X: Any, *, reset: bool) -> Matrix:
 
     Arrays and lists are validated by scikit-learn; `Activations`, tensors and matrices by `as_matrix`.
     """
+    # scikit-learn would load streamed data, and copy a tensor from its device, as a whole.
     if is_streamed(X) or hasattr(X, "detach"):
         matrix = as_matrix(X)
         if reset:
@@ -69,6 +70,7 @@ def device_of(given: Any, device: Any) -> str:
 def target_of(y: Any, matrix: Matrix) -> Array:
     """Convert y to an array with one label per row."""
     if y is None:
+        # scikit-learn's estimator checks look for this wording.
         raise FitError("requires y to be passed, but the target y is None: pass one label per row.")
     if hasattr(y, "detach"):
         y = y.detach().cpu().numpy()
@@ -116,8 +118,8 @@ def codes_of(y: Any, labels: Array, matrix: Matrix) -> NDArray[np.int64]:
     if (codes < 0).any():
         rows = np.flatnonzero(codes < 0)
         raise FitError(
-            f"the probe was not fitted to the label {values.tolist()[rows[0]]!r} in {numbered('row', rows)}. Fitted classes: "
-            f"{', '.join(map(repr, labels.tolist()))}."
+            f"the probe was not fitted to the label {values.tolist()[rows[0]]!r} in {numbered('row', rows)}. Fitted "
+            f"classes: {listed(map(repr, labels.tolist()), 10)}."
         )
     return codes
 
@@ -136,6 +138,7 @@ def held_out(codes: NDArray[np.int64] | None, n_rows: int, share: float, seed: i
     if codes is not None:
         groups = [drawn[codes[drawn] == code] for code in range(int(codes.max()) + 1)]
     for rows in groups:
+        # Two rows per class stay, because the variance of a class needs two.
         is_out[rows[: max(min(round(share * len(rows)), len(rows) - 2), 0)]] = True
     return is_out
 

@@ -62,6 +62,7 @@ def write(saved: SavedProbe, path: str | os.PathLike[str]) -> None:
         entries.append(Entry(name, str(array.dtype), array.shape, start, start + array.nbytes))
         start += array.nbytes
     head = safetensors.header(entries, {_KEY: text})
+    # safetensors pads its header with spaces, so that the arrays are aligned.
     head += b" " * (-len(head) % _ALIGNED)
     if len(head) > safetensors.MAX_HEADER_BYTES:
         raise InputError(
@@ -75,6 +76,7 @@ def read(path: str | os.PathLike[str], kind: str) -> SavedProbe:
     place = Path(path)
     if not place.is_file():
         raise NotFoundError(f"no file {str(path)!r}.")
+    # frombuffer gives read-only views of the whole file, hence the copies below.
     raw = place.read_bytes()
     size = int.from_bytes(raw[:8], "little") if len(raw) >= 8 else -1
     if not 0 <= size <= len(raw) - 8:
@@ -84,15 +86,15 @@ def read(path: str | os.PathLike[str], kind: str) -> SavedProbe:
         raise NotFoundError(f"{str(path)!r} is a safetensors file, but not of a probe.")
     try:
         about = json.loads(metadata[_KEY])
-        version, found = about["version"], about["kind"]
+        version, saved_kind = about["version"], about["kind"]
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"cannot read the description of the probe in {str(path)!r}: {error}.") from error
     if version > _VERSION:
         raise VersionError(
             f"{str(path)!r} was written by a newer Cutaway (format {version}; this one reads {_VERSION})."
         )
-    if found != kind:
-        raise InputError(f"{str(path)!r} is a {found} probe, not {kind}: use cutaway.probes.{found}.load.")
+    if saved_kind != kind:
+        raise InputError(f"{str(path)!r} is a {saved_kind} probe, not {kind}: use cutaway.probes.{saved_kind}.load.")
     arrays = {
         entry.name: np.frombuffer(raw, np.dtype(entry.dtype), offset=8 + size + entry.start, count=_count(entry))
         .reshape(entry.shape)
@@ -101,7 +103,7 @@ def read(path: str | os.PathLike[str], kind: str) -> SavedProbe:
     }
     current = {stored: name for name, stored in _STORED_NAMES.items()}
     parameters = {current.get(name, name): value for name, value in about["parameters"].items()}
-    return SavedProbe(found, parameters, about["learned"], arrays, about["names"])
+    return SavedProbe(saved_kind, parameters, about["learned"], arrays, about["names"])
 
 
 def labels_as_json(labels: Array) -> dict[str, Any]:

@@ -7,6 +7,7 @@ compare            Compares rankings: overlap of their top units, votes, stabili
 from_probe         Rankings by the weights of a linear probe and by the units of a Gaussian probe
 iou                Intersection over union of the rows where a unit is active and the rows with the label
 mean_select        Mean Select: mean z-score of a unit over the rows with the label (Fan et al., 2023)
+method_options     `MethodOptions`: the options of all ranking methods, as `rank` and `stability` take them
 probeless          Probeless: differences between the class means of a unit
 random_order       Random order, the baseline for every method
 rank               `rank`: one function for all ranking methods, and the table of methods

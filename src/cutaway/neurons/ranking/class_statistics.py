@@ -73,6 +73,7 @@ def moments(matrix: Matrix, encoded: EncodedLabels) -> Moments:
     check_rows(matrix, encoded)
     for rows, block in matrix.blocks():
         values = block.astype(np.float64)  # (row, unit)
+        # Any value near the mean does; that of the first block needs no second pass.
         if rows.start == 0:
             shift = values.mean(axis=0)
         np.minimum(low, block.min(axis=0), out=low)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cutaway.core.errors import InputError, MissingExtraError
+from cutaway.core.errors import MissingExtraError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.combine import combine_labels, refuse_numbers
 from cutaway.results.ranking import Ranking
@@ -37,14 +36,10 @@ def gaussian(matrix: Matrix, encoded: EncodedLabels, *, seed: int = 0, **options
 
 
 def _rank_by_probe(method: str, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
-    estimator = _estimator(method)
-    offered = signature(estimator).parameters
-    for option in options:
-        if option not in offered:
-            raise InputError(f"method={method!r} has no option {option!r}. Options: {', '.join(offered)}.")
+    make_probe = estimator(method)
     if encoded.kind == "multilabel":
-        return _rank_each_label(estimator, matrix, encoded, options)
-    ranking: Ranking = estimator(**options).fit(matrix, encoded.codes).ranking_
+        return _rank_each_label(make_probe, matrix, encoded, options)
+    ranking: Ranking = make_probe(**options).fit(matrix, encoded.codes).ranking_
     about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **ranking.about}
     # Probes are fitted to class codes, because labels of mixed types cannot be sorted.
     per_label = {
@@ -54,9 +49,9 @@ def _rank_by_probe(method: str, matrix: Matrix, encoded: EncodedLabels, options:
     return replace(ranking, per_label=per_label, names=matrix.names, about=about)
 
 
-def _rank_each_label(estimator: Any, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
-    each = [estimator(**options).fit(matrix, encoded.codes[:, i].astype(np.int64)) for i in range(len(encoded.classes))]
-    rankings = [probe.ranking_ for probe in each]
+def _rank_each_label(make_probe: Any, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
+    columns = (encoded.codes[:, label].astype(np.int64) for label in range(len(encoded.classes)))
+    rankings = [make_probe(**options).fit(matrix, column).ranking_ for column in columns]
     return combine_labels(
         rankings[0].method,
         matrix,
@@ -68,7 +63,8 @@ def _rank_each_label(estimator: Any, matrix: Matrix, encoded: EncodedLabels, opt
     )
 
 
-def _estimator(method: str) -> Any:
+def estimator(method: str) -> Any:
+    """The class of the probe that a method fits."""
     try:
         module = import_module(f"cutaway.neurons.probes.{method}.probe")
     except ModuleNotFoundError as error:

@@ -92,6 +92,7 @@ class _FixedThreshold:
     def scores(self, block: Array) -> Floats:
         """(label, unit)."""
         if self._threshold is None:
+            # Strictly above: after a ReLU the quantile may be 0, and >= would call every row active.
             is_active = block > np.quantile(block, 1 - float(self._share), axis=1, keepdims=True)
         else:
             is_active = block > self._threshold

@@ -43,6 +43,7 @@ def probeless(matrix: Matrix, encoded: EncodedLabels, *, standardize: bool = Tru
         spread = _pooled_std(sums, n_rows, means)
         scores = np.stack([np.abs(means - mean).sum(axis=0) for mean in means])
         effects = means * len(means) - means.sum(axis=0)  # proportional to the class mean minus the mean of the others
+        # Each pair of classes occurs in the scores of both.
         overall = scores.sum(axis=0) / 2
     if standardize:
         scores = safe_ratio(scores, spread)

@@ -72,7 +72,7 @@ class Catalog:
         return [
             self._known[location.id][1]
             if location.id in self._known
-            else other_item(location.name, location.path, problem=_NOT_READ)
+            else other_item(location.name, location.path, damage=_NOT_READ)
             for location in locations
         ]
 
@@ -101,11 +101,11 @@ class Catalog:
                 return await self._cache.in_thread(lambda: _paged_item(location, fingerprint))
             return await self._cache.apply(location.id, item_of, fresh=True)
         except CutawayError as error:
-            return other_item(location.name, location.path, kind=kind, problem=str(error))
+            return other_item(location.name, location.path, kind=kind, damage=str(error))
         except Exception as error:  # one unreadable archive must not hide the others
             _LOG.exception("cannot list %s", location.path)
-            problem = f"cannot read it: {type(error).__name__}: {error}"
-            return other_item(location.name, location.path, kind=kind, problem=problem)
+            reason = f"cannot read it: {type(error).__name__}: {error}"
+            return other_item(location.name, location.path, kind=kind, damage=reason)
 
 
 def item_of(entry: OpenArchive) -> RunItem:
@@ -116,7 +116,7 @@ def item_of(entry: OpenArchive) -> RunItem:
 
 
 def _paged_item(location: ArchiveLocation, fingerprint: Fingerprint) -> RunItem:
-    """The list entry of activations or a saved result; damage becomes its problem."""
+    """The list entry of activations or a saved result; errors become its damage."""
     location.check()
     edition = sha256(repr(fingerprint).encode()).hexdigest()[:12]
     return archive_item(Archive(location.path), name=location.name, edition=edition)
@@ -124,11 +124,11 @@ def _paged_item(location: ArchiveLocation, fingerprint: Fingerprint) -> RunItem:
 
 def _is_unread(item: RunItem) -> bool:
     """Whether it could not be read; its writer may have just started."""
-    return bool(item.problems) and item.state == "unknown" and not item.n_steps
+    return bool(item.damage) and item.state == "unknown" and not item.n_steps
 
 
 def _kind_of(location: ArchiveLocation) -> RunKind:
-    """The kind in the manifest; "run" if it is unreadable, because opening a run reports the problem."""
+    """The kind in the manifest; "run" if it is unreadable, because opening a run reports the damage."""
     try:
         kind = Head.read(backend_for(location.path).read(HEAD, 0, 1 << 20)).kind
     except (OSError, DamagedError):

@@ -132,9 +132,9 @@ def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
 
 
 def _run_state_etag(entry: OpenArchive) -> str:
-    """The state and problems can change without a write: a process dies, or reading finds damage."""
+    """The state and damage can change without a write: a process dies, or reading finds damage."""
     item = item_of(entry)
-    return f"{run_etag(entry)}.{item.state}.{len(item.problems)}"
+    return f"{run_etag(entry)}.{item.state}.{len(item.damage)}"
 
 
 def _cached(entry: OpenArchive, asked: str, make: Callable[[], Payload], *, tag: str = "") -> Payload:

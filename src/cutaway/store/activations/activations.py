@@ -78,6 +78,9 @@ class Activations:
     def join(cls, parts: Sequence[Activations]) -> Activations:
         """Concatenate parts of one collection along rows; item numbers continue. Nothing is copied.
 
+        Args:
+            parts: complete collections with the same sites, dtype and settings.
+
         >>> halves = [Activations.of([[0.1], [0.2]], items=[0, 1]), Activations.of([[0.3]])]
         >>> Activations.join(halves).items.tolist()
         [0, 1, 2]
@@ -178,8 +181,13 @@ class Activations:
 
     @property
     def problems(self) -> list[Problem]:
-        """Errors with single items during collection."""
+        """What went wrong during collection, item by item: empty texts, words without a token, cut words."""
         return list(self._source.problems)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Damage on disk that reading has found so far; `cutaway verify` checks every byte."""
+        return self._source.damage
 
     # Rows
 
@@ -215,6 +223,7 @@ class Activations:
         """For each item, its number of words, selected or not; special tokens do not count."""
         whole = self.whole
         counts = np.zeros(self.n_items, np.int64)
+        # Not counts[items] = …: an item has many rows, and the last one written would win.
         np.maximum.at(counts, whole.items, whole.word_index.astype(np.int64) + 1)
         return counts
 
@@ -239,7 +248,8 @@ class Activations:
             return self.at(key)
         rows, units = key if isinstance(key, tuple) and len(key) == 2 else (key, Ellipsis)
         if any(isinstance(index, (int, np.integer, tuple)) or index is None for index in (rows, units)):
-            raise InputTypeError(f"acts[{key!r}] is not rows × units. For a single row, use acts.rows([3]).")
+            row = rows if isinstance(rows, (int, np.integer)) else 0
+            raise InputTypeError(f"acts[{key!r}] is not rows × units. For a single row, use acts.rows([{row}]).")
         selected = self if rows is Ellipsis else self.rows(rows)
         return selected if units is Ellipsis else selected.units(units)
 
@@ -248,15 +258,26 @@ class Activations:
 
         >>> Activations.of({"a.0": np.zeros((2, 3)), "a.1": np.ones((2, 3))}).at("a.*").sites
         ('a.0', 'a.1')
+
+        Args:
+            sites: one or more sites or patterns; their units come in this order.
         """
         return Activations(self._source, self._units.at([sites] if isinstance(sites, str) else list(sites)), self._rows)
 
     def units(self, indices: Any) -> Activations:
-        """Select units by index or mask, in the given order."""
+        """Select units by index or mask, in the given order.
+
+        Args:
+            indices: integers, a slice, or a boolean mask over all units.
+        """
         return Activations(self._source, self._units.select(indices), self._rows)
 
     def rows(self, indices: Any) -> Activations:
-        """Select rows by index or mask, in the given order."""
+        """Select rows by index or mask, in the given order.
+
+        Args:
+            indices: integers, a slice, or a boolean mask over all rows.
+        """
         picked = as_indices(indices, len(self), "row")
         return Activations(self._source, self._units, picked if self._rows is None else self._rows[picked])
 
@@ -266,8 +287,10 @@ class Activations:
         """All values as one new array `[row, unit]`.
 
         Args:
+            dtype: the dtype of the array; that of the stored values by default.
             most_bytes: raise MemoryLimitError above this size; None for no limit.
         """
+        # Checked before allocating: one call on a large corpus could otherwise exhaust the memory of the machine.
         wanted = np.dtype(self.dtype if dtype is None else dtype)
         n_bytes = len(self) * self.n_units * wanted.itemsize
         if most_bytes is not None and n_bytes > most_bytes:
@@ -286,7 +309,11 @@ class Activations:
         return self.array(dtype)
 
     def blocks(self, n_rows: int = _ROWS_AT_ONCE) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """All values in row order, `n_rows` at a time, as read-only float32."""
+        """All values in row order, as read-only float32: pairs of a slice of rows and their values.
+
+        Args:
+            n_rows: the largest number of rows per block.
+        """
         if n_rows < 1:
             raise InputError(f"n_rows must be at least 1, got {n_rows}.")
         for start in range(0, len(self), n_rows):
@@ -294,7 +321,11 @@ class Activations:
             yield slice(start, stop), self._block(start, stop)
 
     def columns(self, indices: Any) -> NDArray[np.float32]:
-        """Some units for all rows, `[row, unit]`, as a new float32 array."""
+        """Some units for all rows, `[row, unit]`, as a new float32 array.
+
+        Args:
+            indices: integers, a slice, or a boolean mask over all units.
+        """
         return self.units(indices).array(np.float32, most_bytes=None)
 
     def _block(self, start: int, stop: int) -> NDArray[np.float32]:
@@ -308,6 +339,7 @@ class Activations:
     def _view(self, start: int, stop: int) -> NDArray[np.float32] | None:
         """A view of the rows, if they are contiguous in one window; else None."""
         pieces = self._units.pieces
+        # A view needs float32 rows of one site, next to each other in one window; everything else is copied.
         if self._rows is not None or len(pieces) > 1 or self.dtype != np.float32:
             return None
         window = int(np.searchsorted(self._source.starts, start, side="right")) - 1
@@ -323,6 +355,7 @@ class Activations:
         for window in np.unique(windows).tolist():
             targets = np.flatnonzero(windows == window)
             inside = rows[targets] - int(self._source.starts[window])
+            # Slices instead of index arrays: NumPy then copies without an intermediate array.
             is_run = len(targets) == targets[-1] - targets[0] + 1 and len(inside) == inside[-1] - inside[0] + 1
             is_run = is_run and bool((np.diff(inside) == 1).all())
             for piece in self._units.pieces:
@@ -351,7 +384,11 @@ class Activations:
     # Input and output
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write these rows and units to a new folder that `cutaway.load` reads."""
+        """Write these rows and units to a new folder that `cutaway.load` reads.
+
+        Args:
+            path: a folder that does not exist yet, or is empty.
+        """
         if not self._units.is_grouped:
             raise InputError("cannot save: the units of each site must be consecutive. Select units site by site.")
         save(self, path, self._units.sites)
@@ -367,6 +404,7 @@ class Activations:
         """Read activations that NeuroX extracted to HDF5 or JSON; several files are the layers of one model.
 
         Args:
+            path: the file, or one file per layer; `acts.hdf5` also reads `acts-layer0.hdf5`, `acts-layer1.hdf5`…
             sentences: the words of each sentence, if the file lacks them.
             to: a new folder; converts sentence by sentence, for files larger than memory.
         """
@@ -386,7 +424,9 @@ class Activations:
         """Write a NeuroX file, or one per site; returns the paths.
 
         Args:
+            path: the file to write, or the common start of the names of several.
             format: "hdf5" or "json"; by default from the file extension.
+            per_layer: whether to write one file per site, which sites of different widths need.
         """
         return write_neurox(self, path, format=format, per_layer=per_layer)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import NotFoundError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import nearest_hint
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.sources import CollectionInfo, MemorySource
 from cutaway.store.activations.unit_selection import Units
@@ -70,6 +70,7 @@ class UnitReader:
         n_read = max(1, n_windows * max_rows // n_rows)
         if n_read == 1:
             return (n_windows // 2,)
+        # Spread over the corpus, so that the sample is not its beginning alone.
         return tuple(np.unique(np.linspace(0, n_windows - 1, n_read).round().astype(int)).tolist())
 
     def unit_number(self, name: str) -> int:
@@ -78,10 +79,9 @@ class UnitReader:
             return int(name)
         site, _, number = name.rpartition("#")
         if site not in self._widths:
-            near = ", ".join(map(repr, nearest(site or name, self.acts.sites)))
             raise NotFoundError(
                 f"no unit {name!r}. Write the site, # and a number, as in {self.acts.names[0]!r}."
-                f"{f' Nearest sites: {near}.' if near else ''}"
+                f"{nearest_hint(site or name, self.acts.sites)}"
             )
         known = self.acts.numbers(site)
         is_number = number.isdecimal() and len(number) < 18

@@ -50,6 +50,7 @@ def windows(items: NDArray[np.int64], n_items: int, n_rows: int) -> Iterator[tup
     first = start = 0
     while first < n_items:
         end = start + n_rows
+        # At least one item, even if it alone has more rows than a window should have.
         stop = n_items if end >= len(items) else max(int(items[end]), first + 1)
         yield first, stop
         first, start = stop, int(np.searchsorted(items, stop))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError, NotFoundError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import listed, plural
 from cutaway.store.activations.sources import ArchiveSource, CollectionInfo, Problem, Source
 from cutaway.store.activations.windows import same_sites
 from cutaway.store.activations.writer import Rows
@@ -53,6 +53,7 @@ class JoinedSource:
             [[0], *(source.starts[1:] + first for source, first in zip(sources, rows, strict=False))]
         ).astype(np.int64)
         first = sources[0].about
+        # The joined collection is not a shard of anything.
         about = {name: value for name, value in first.provenance.items() if name != "shard"}
         is_whole = all(source.about.is_whole for source in sources)
         self.about = CollectionInfo(int(items[-1]), first.aggregate, about, is_whole, path)
@@ -61,6 +62,10 @@ class JoinedSource:
     def problems(self) -> list[Problem]:
         parts = zip(self._sources, self._first_items, strict=True)
         return [Problem(problem.item + first, problem.what) for source, first in parts for problem in source.problems]
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        return tuple(message for source in self._sources for message in source.damage)
 
     def values(self, window: int, site: int) -> Array:
         part, inside = self._windows[window]
@@ -108,7 +113,8 @@ def read_shards(path: str, paths: Sequence[str], *, cache_bytes: int = CACHE_BYT
 def _check_alike(first: Source, other: Source, number: int) -> None:
     if not same_sites(first.sites, other.sites):
         raise InputError(
-            f"part {number} has other sites than part 0: {_short_repr(other.sites)}, not {_short_repr(first.sites)}."
+            f"part {number} has other sites than part 0: {_site_text(other)}, not {_site_text(first)}. "
+            "Join parts of one collection."
         )
     for name, wanted, got in (
         ("dtype", first.dtype, other.dtype),
@@ -125,6 +131,10 @@ def _check_alike(first: Source, other: Source, number: int) -> None:
                 f"part {number} was collected with another {name} than part 0 "
                 f"({_short_repr(actual.get(name))}, not {_short_repr(expected.get(name))}): not one collection."
             )
+
+
+def _site_text(source: Source) -> str:
+    return listed((f"{site.site!r} ({plural(site.width, 'unit')})" for site in source.sites), 3)
 
 
 def _comparable(provenance: Mapping[str, Any]) -> dict[str, Any]:

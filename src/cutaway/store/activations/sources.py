@@ -59,6 +59,10 @@ class Source(Protocol):
     @property
     def problems(self) -> Sequence[Problem]: ...
 
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Damage on disk that reading has found so far."""
+
     def values(self, window: int, site: int) -> Array:
         """Values `[row, unit]` of one site in one window."""
 
@@ -79,6 +83,7 @@ class MemorySource:
     all_words: Sequence[str]
     about: CollectionInfo
     problems: Sequence[Problem] = ()
+    damage: tuple[str, ...] = ()
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -104,9 +109,9 @@ class ArchiveSource:
     def __init__(self, archive: Archive) -> None:
         document = archive.documents.get(DOCUMENT)
         if not isinstance(document, dict):
-            problems = "; ".join(archive.problems)
+            damage = "; ".join(archive.damage)
             raise DamagedError(
-                f"{archive.path} has activations without a description{f' ({problems})' if problems else ''}: "
+                f"{archive.path} has activations without a description{f' ({damage})' if damage else ''}: "
                 "the process was killed before it wrote one, or the description is damaged. Collect again."
             )
         try:
@@ -123,6 +128,7 @@ class ArchiveSource:
         self._check_whole(archive, document, n_items)
         self.about = CollectionInfo(n_items, aggregate, provenance, document.get("whole") is True, archive.path)
         self.starts = np.array([0, *(window.stop_row for window in self.windows)], np.int64)
+        self._archive = archive
         self._mapped: tuple[int, dict[int, Array]] = (-1, {})
         self._words: OrderedDict[int, list[str]] = OrderedDict()
 
@@ -130,6 +136,10 @@ class ArchiveSource:
     def problems(self) -> list[Problem]:
         """Errors during collection, item by item."""
         return [problem for window in self.windows if window.n_problems for problem in self._problems(window)]
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        return tuple(self._archive.damage)
 
     def values(self, window: int, site: int) -> Array:
         number, arrays = self._mapped
@@ -187,10 +197,10 @@ class ArchiveSource:
     def _check_whole(self, archive: Archive, document: Mapping[str, Any], n_items: int) -> None:
         """A finished collection must have all its windows: rows are never dropped silently."""
         if document.get("whole") is True and document.get("n_items") != n_items:
-            problems = "; ".join(archive.problems)
+            damage = "; ".join(archive.damage)
             raise DamagedError(
                 f"the activations in {archive.path} are damaged: of {document.get('n_items')} items, those from number "
-                f"{n_items} on are unreadable{f' ({problems})' if problems else ''}. Run `cutaway verify` for details."
+                f"{n_items} on are unreadable{f' ({damage})' if damage else ''}. Run `cutaway verify` for details."
             )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError, InputError, InputTypeError, SiteError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import nearest_hint
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import UnitSites
@@ -98,6 +98,7 @@ class Units:
     @cached_property
     def _used(self) -> list[int]:
         """Indices of the sites that occur, in order of first occurrence."""
+        # np.unique sorts by value; the order of first occurrence is the order that the user chose.
         sites, first = np.unique(self._sites, return_index=True)
         return [int(site) for site in sites[np.argsort(first)]]
 
@@ -148,6 +149,7 @@ class Units:
         return self.select(np.concatenate([self._match(pattern) for pattern in patterns]))
 
     def _match(self, pattern: str) -> Ints:
+        # A collected site may itself contain characters of a pattern; its exact name wins.
         exact = [site for site in self._used if self.known[site].site == pattern]
         wanted = Site.parse(pattern)
         whole = wanted.without_unit()
@@ -157,10 +159,9 @@ class Units:
             units = np.array([unit for unit in units if self.site_of(int(unit))[1] == wanted.unit], np.int64)
         if not len(units):
             sites_here = [self.known[site].site for site in self._used]
-            near = ", ".join(map(repr, nearest(str(whole), sites_here)))
+            near = nearest_hint(str(whole), sites_here)
             raise SiteError(
-                f"no site matches {pattern!r} in these activations.{f' Nearest: {near}.' if near else ''} "
-                f"acts.sites lists all {len(sites_here)}."
+                f"no site matches {pattern!r} in these activations.{near} acts.sites lists all {len(sites_here)}."
             )
         return units
 

@@ -90,6 +90,7 @@ class ActivationsWriter:
         resume: bool = False,
         options: Options | None = None,
     ) -> None:
+        backend_for(path)  # raises if it is not a path
         self.path = os.fspath(path)
         self.sites = tuple(sites)
         self.dtype: Dtype = dtype
@@ -116,6 +117,7 @@ class ActivationsWriter:
     @property
     def done(self) -> int:
         """How many items are safe on disk; with `resume=True`, the item to continue from."""
+        # Nothing waits and nothing is lost: then everything that was handed in is on disk.
         if not self._writer.n_waiting_bytes and not self._writer.n_lost:
             self._done = self._n_items
         return self._done
@@ -255,9 +257,11 @@ class ActivationsWriter:
         if array.shape != (len(rows), site.width):
             shape = [len(rows), site.width]
             raise InputError(f"{site.site!r} has shape {list(array.shape)}, expected {shape}.")
+        # The overflow is reported below, with the unit and the item, instead of as a NumPy warning.
         with np.errstate(over="ignore"):
             stored = np.array(array, self.dtype, order="C")
         if self.dtype == "float16" and array.dtype != stored.dtype and not np.isfinite(stored).all():
+            # An infinity that the model itself computed is data, not an overflow.
             lost = np.argwhere(np.isinf(stored) & np.isfinite(array))
             if len(lost):
                 row, unit = lost[0]
@@ -270,6 +274,7 @@ class ActivationsWriter:
 
 def _aligned(arrays: Mapping[str, Array]) -> dict[str, Raw]:
     """Order and pad the arrays so that each starts aligned, as memory-mapped reads need."""
+    # Largest items first: then every array starts at a multiple of its own item size without padding in between.
     by_size = sorted(arrays.items(), key=lambda named: -named[1].itemsize)
     n_over = -sum(array.nbytes for _, array in by_size) % _ALIGNMENT
     padding = {"padding": Raw.of(np.zeros(n_over, np.uint8))} if n_over else {}

@@ -95,7 +95,7 @@ def backend_for(path: str | os.PathLike[str]) -> Backend:
     >>> backend_for("memory://base/").url
     'memory://base'
     """
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     if not isinstance(text, str) or not text or "\0" in text:
         raise InputTypeError(f"{path!r} is not a path: {_SUPPORTED}")
     match = _SCHEME.match(text)

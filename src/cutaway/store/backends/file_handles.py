@@ -11,6 +11,7 @@ from collections import OrderedDict
 from threading import Lock
 from time import monotonic
 
+# A process may often open only 256 or 1,024 files, and the program needs most of them.
 _MAX_HANDLES = 64
 _MAX_AGE = 1.0
 """Seconds. Network file systems revalidate with the server only when a file is opened."""

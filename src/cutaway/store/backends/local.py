@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _TEMPORARY = ".tmp-"
+# POSIX guarantees 16, Linux and macOS have 1024; pwritev fails with EINVAL beyond it.
 _IOV_MAX = 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# O_NONBLOCK: opening a pipe in a hostile archive would otherwise wait for a writer, forever.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Linux reports a link under O_NOFOLLOW as ELOOP, FreeBSD as EMLINK, O_DIRECTORY as ENOTDIR.
 _LINK_ERRORS = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 _NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK)
 
@@ -73,6 +76,7 @@ class LocalBackend:
         n = min(n, status.st_size - start)
         if n <= 0:
             return memoryview(b"")
+        # mmap accepts only offsets that are multiples of the page size.
         skipped = start % mmap.ALLOCATIONGRANULARITY
         mapped = mmap.mmap(file.fd, n + skipped, access=mmap.ACCESS_READ, offset=start - skipped)
         return memoryview(mapped)[skipped:]
@@ -85,6 +89,7 @@ class LocalBackend:
                 _write_new(temporary, folder, data, sync=sync)
                 if not new:
                     os.replace(temporary, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+                # A hard link fails if the name exists, which a rename does not: this is what makes a lease exclusive.
                 elif not _link(temporary, leaf, folder):
                     _write_new(leaf, folder, data, sync=sync)
             finally:
@@ -102,6 +107,7 @@ class LocalBackend:
         *old_folders, old_leaf = split_name(old)
         *new_folders, new_leaf = split_name(new)
         with self._full_path_errors(old), self._folder(old_folders) as source, self._folder(new_folders) as target:
+            # Checked by hand: rename() replaces an existing file silently, and sealed files are never replaced.
             os.stat(old_leaf, dir_fd=source, follow_symlinks=False)
             with suppress(FileNotFoundError):
                 os.stat(new_leaf, dir_fd=target, follow_symlinks=False)
@@ -148,6 +154,7 @@ class LocalBackend:
             except OSError as error:
                 if error.errno != errno.EMFILE:
                     raise
+                # Too many open files: the cache holds some that can be reopened.
                 FILE_HANDLES.clear()
                 fd = self._open(parts)
         file = FileHandle(fd)
@@ -242,6 +249,7 @@ class LocalAppender:
         views = [view for view in map(_as_bytes, parts) if view.nbytes]
         start, stop = self.size, self.size + sum(view.nbytes for view in views)
         self._cut()
+        # Noted before the write: after a failure, these bytes may exist behind the end and must be cut off.
         self._reach = max(self._reach, stop)
         try:
             _write_at(fd, views, start)
@@ -260,6 +268,7 @@ class LocalAppender:
 
     def sync(self) -> None:
         os.fsync(self._open())
+        # Syncing a file does not make its name durable; on Linux that needs an fsync of the folder, once.
         if not self._is_name_synced:
             _sync_folder(os.path.dirname(self._path))
             self._is_name_synced = True
@@ -299,6 +308,7 @@ def _write_at(fd: int, views: list[memoryview], offset: int) -> None:
     first = 0
     while first < len(views):
         written = os.pwritev(fd, views[first : first + _IOV_MAX], offset)
+        # Without this check, a file system that accepts nothing would make this an endless loop.
         if written == 0:
             raise OSError(errno.EIO, "the file accepts no more bytes")
         offset += written

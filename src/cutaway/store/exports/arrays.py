@@ -39,11 +39,12 @@ def _values_as_npy(selection: Selection, folder: str, tensors: Sequence[Tensor])
             try:
                 array = tensor.read().array()
             except DamagedError as error:
-                selection.problem(f"{tensor.name}: {error}")
+                selection.add_damage(f"{tensor.name}: {error}")
                 continue
             name = _unique_name(names, _npy_path(tensor))
             os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
             with open(os.path.join(folder, name), "xb") as out:
+                # np.save would pickle object arrays, and pickles run code when they are loaded.
                 np.lib.format.write_array(out, array, allow_pickle=False)
             row = tensor.row
             shape = "×".join(map(str, tensor.shape))
@@ -64,6 +65,7 @@ def _npy_path(tensor: Tensor) -> str:
 def _unique_name(names: set[str], wanted: str) -> str:
     """A unique file name, also on case-insensitive file systems."""
     name, again = wanted, 1
+    # Linux keeps "a.npy" and "A.npy" apart; macOS and Windows overwrite one with the other.
     while name.casefold() in names:
         again += 1
         name = f"{wanted}~{again}"
@@ -90,7 +92,7 @@ def _readable(selection: Selection, tensors: Sequence[Tensor]) -> Iterator[Tenso
         try:
             tensor.read()
         except DamagedError as error:
-            selection.problem(f"{tensor.name}: {error}")
+            selection.add_damage(f"{tensor.name}: {error}")
         else:
             yield tensor
 
@@ -100,6 +102,7 @@ def _entries(tensors: Iterable[tuple[str, str, tuple[int, ...], int]]) -> list[E
     names: set[str] = set()
     end = 0
     for wanted, dtype, shape, nbytes in tensors:
+        # safetensors headers are UTF-8, which cannot hold lone surrogates.
         clean = wanted.encode("utf-8", "backslashreplace").decode()
         name, again = clean, 1
         while name in names or name == "__metadata__":
@@ -171,7 +174,7 @@ def _statistics_of(selection: Selection, series: Series, dtype: str) -> Array:
         try:
             values[number, at] = series.stats(name)
         except DamagedError as error:
-            selection.problem(f"{name} of {series.site}: {error}")
+            selection.add_damage(f"{name} of {series.site}: {error}")
     return values
 
 

@@ -11,6 +11,7 @@ from secrets import token_hex
 from typing import Final, Literal, get_args
 
 from cutaway.core.errors import ExistsError, InputError, MissingExtraError, NotFoundError
+from cutaway.core.formatting import hint
 from cutaway.store.exports.arrays import export_scalar_arrays, export_statistic_arrays, export_value_arrays
 from cutaway.store.exports.selection import Selection
 from cutaway.store.exports.tables import (
@@ -41,7 +42,7 @@ class ExportReport:
     n_items: int
     """Number of tensors, or of table rows."""
     n_bytes: int
-    problems: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
     """What could not be read and is missing from the export."""
 
 
@@ -60,8 +61,10 @@ def export(
         export("runs/base", "out", format="npy", what="values", at="encoder.*", steps=slice(100, 200))
 
     Args:
+        path: the archive to export from.
         to: a folder that does not exist yet, or is empty.
         format: "npy" or "safetensors" for arrays, "csv" or "parquet" for tables.
+        what: "values", "statistics", "scalars", "notes" or "samples".
         at: the tensors, as a site pattern; for scalars, the names.
         steps: one step, or a slice of steps.
         of: "value", "grad", "update"…
@@ -71,6 +74,7 @@ def export(
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise ExistsError(f"{to} already exists and is not overwritten. Choose a new folder.")
     selection = Selection.from_archive(Archive(path), at=at, steps=steps, of=of)
+    # Beside the target, not in /tmp: a rename works only within one file system.
     temporary = f"{target}.part-{token_hex(4)}"
     os.makedirs(temporary)
     try:
@@ -90,15 +94,17 @@ def export(
         tuple(files),
         n_items,
         n_bytes,
-        tuple(dict.fromkeys([*selection.problems, *selection.archive.problems])),
+        tuple(dict.fromkeys([*selection.damage, *selection.archive.damage])),
     )
 
 
 def _writer(format: str, what: str) -> Callable[[Selection, str], int]:
     if format not in get_args(Format):
-        raise InputError(f"unknown format {format!r}. Use {', '.join(get_args(Format))}.")
+        raise InputError(
+            f"unknown format {format!r}.{hint(format, get_args(Format))} Use {', '.join(get_args(Format))}."
+        )
     if what not in get_args(What):
-        raise InputError(f"cannot export {what!r}. Use {', '.join(get_args(What))}.")
+        raise InputError(f"cannot export {what!r}.{hint(what, get_args(What))} Use {', '.join(get_args(What))}.")
     if format == "parquet":
         try:
             import pyarrow  # noqa: F401

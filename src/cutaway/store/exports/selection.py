@@ -17,7 +17,7 @@ from cutaway.store.runs.step import Step
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._\-@:#$+=,~]")
 _MAX_LENGTH = 200
-_MAX_PROBLEMS = 1000
+_MAX_DAMAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Selection:
     at: str
     steps: slice | None
     of: str
-    problems: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
 
     @staticmethod
     def from_archive(archive: Archive, *, at: str, steps: slice | int | None, of: str) -> Selection:
@@ -100,7 +100,7 @@ class Selection:
                 rows = step.rows
                 metas = [step.meta(row) for row in rows]
             except DamagedError as error:
-                self.problem(f"step {step.step}: {error}")
+                self.add_damage(f"step {step.step}: {error}")
                 continue
             wanted = self._numbers(step, sites)
             for number, (row, meta) in enumerate(zip(rows, metas, strict=True)):
@@ -138,10 +138,10 @@ class Selection:
             if key.of == self.of and pass_ in (None, key.pass_)
         }
 
-    def problem(self, message: str) -> None:
+    def add_damage(self, message: str) -> None:
         """Record something that cannot be read."""
-        if len(self.problems) < _MAX_PROBLEMS:
-            self.problems.append(message)
+        if len(self.damage) < _MAX_DAMAGE:
+            self.damage.append(message)
 
 
 def _reader(step: Step, row: Row) -> Callable[[], Raw]:

@@ -76,6 +76,7 @@ class TableFile:
         arrays = [_arrow(column, field.type) for column, field in zip(lists, self._schema, strict=True)]
         self._waiting.append(pyarrow.table(arrays, schema=self._schema))
         self._n_waiting += n_rows
+        # Each write_table makes a row group; many small ones make a Parquet file large and slow to read.
         if self._n_waiting >= _BATCH_ROWS:
             self._flush()
 
@@ -105,6 +106,7 @@ def _texts(column: Column) -> Iterable[Any]:
     if isinstance(column, Constant):
         return repeat(column.value, column.n)
     if isinstance(column, np.ndarray):
+        # tolist() would turn float32 into float64 and print 0.1 as 0.10000000149011612.
         return list((column.astype(str) if column.dtype.kind == "f" else column).tolist())
     return column
 
@@ -147,7 +149,7 @@ def export_value_table(selection: Selection, folder: str, *, is_csv: bool) -> in
             try:
                 array = tensor.read().array().reshape(-1)
             except DamagedError as error:
-                selection.problem(f"{tensor.name}: {error}")
+                selection.add_damage(f"{tensor.name}: {error}")
                 continue
             kind = "" if is_csv else array.dtype.name
             if kind not in files:
@@ -199,18 +201,18 @@ def export_statistic_table(selection: Selection, folder: str, *, is_csv: bool) -
     dtype = "float64" if any(schema.dtype == "float64" for s in run.sessions for schema in s.schemas.values()) else ""
     types = {**_TENSOR_COLUMNS, **dict.fromkeys(run.statistics, dtype or "float32")}
     with TableFile(folder, "statistics", types, is_csv=is_csv) as file:
-        for one in progress(series, len(series), "tensors exported"):
-            is_selected = np.array([selection.has_step(step) for step in one.steps.tolist()], bool)
+        for each in progress(series, len(series), "tensors exported"):
+            is_selected = np.array([selection.has_step(step) for step in each.steps.tolist()], bool)
             n = int(is_selected.sum())
-            kinds = [kind for kind, is_in in zip(one.kinds, is_selected, strict=True) if is_in]
-            columns: dict[str, Any] = {"step": one.steps[is_selected], "kind": kinds}
-            columns |= {"site": Constant(one.site, n), "of": Constant(one.of, n)}
-            columns |= {"iteration": Constant(one.iteration, n), "pass": Constant(one.pass_, n)}
+            kinds = [kind for kind, is_in in zip(each.kinds, is_selected, strict=True) if is_in]
+            columns: dict[str, Any] = {"step": each.steps[is_selected], "kind": kinds}
+            columns |= {"site": Constant(each.site, n), "of": Constant(each.of, n)}
+            columns |= {"iteration": Constant(each.iteration, n), "pass": Constant(each.pass_, n)}
             for name in run.statistics:
                 try:
-                    columns[name] = one.stats(name)[is_selected]
+                    columns[name] = each.stats(name)[is_selected]
                 except DamagedError as error:
-                    selection.problem(f"{name} of {one.site}: {error}")
+                    selection.add_damage(f"{name} of {each.site}: {error}")
                     columns[name] = np.full(n, np.nan, dtype or "float32")
             file.add(columns)
         return file.n_rows
@@ -259,7 +261,7 @@ def _samples(selection: Selection) -> Iterator[tuple[int, str, int, dict[str, st
                 continue
             samples = step.samples
         except DamagedError as error:
-            selection.problem(f"samples of step {step.step}: {error}")
+            selection.add_damage(f"samples of step {step.step}: {error}")
             continue
         for number in range(len(samples)):
             fields = {

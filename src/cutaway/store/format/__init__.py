@@ -5,6 +5,7 @@ filenames           File names inside an archive
 frames              Frames of an index file: a torn end or a flipped bit costs one record
 manifest            `cutaway.json`: kind, id and format version of an archive
 passes              Passes of recorded tensors: which rows are the same tensor, in execution order
+problems            What went wrong while recording, as sentences
 ragged              Ragged lists as flat arrays with offsets
 records             Record types of an index, as validated dataclasses
 sealed_files        Writes a sealed file under a temporary name, then renames it

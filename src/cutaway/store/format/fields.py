@@ -15,6 +15,7 @@ _MOST = 1 << 63
 
 def count(value: Any, what: str) -> int:
     """An integer from 0."""
+    # Not isinstance: True is an int, and a boolean where a count belongs is damage.
     if type(value) is not int or not 0 <= value < _MOST:
         raise DamagedError(f"{what} is {_shown(value)}, expected an integer from 0")
     return value
@@ -59,6 +60,7 @@ def mapping(value: Any, what: str) -> Mapping[str, Any]:
 
 def plain(value: Any, what: str) -> Any:
     """Nested plain data whose maps have text keys only."""
+    # A list of pending items, not recursion: nested data from a file could exhaust the stack.
     pending = [value] if isinstance(value, (dict, list)) else []
     while pending:
         item = pending.pop()

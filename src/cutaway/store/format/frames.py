@@ -27,6 +27,7 @@ MAX_ENTRIES: Final = 65_536
 MAX_CONTAINERS: Final = 1 << 20
 """The most lists and maps in a large record: each takes one byte in the file and eighty in memory."""
 
+# Below this, even a payload of nested empty lists cannot take more than about 300 KB: no need to count.
 _LARGE: Final = 4096
 _HEAD = struct.Struct("<4sII")
 _ALIGN = 8
@@ -47,6 +48,7 @@ def encode(record: Mapping[str, Any]) -> bytes:
     """
     try:
         payload: bytes = msgpack.packb(record, use_bin_type=True, unicode_errors="surrogatepass")
+        # Decoding what was just encoded: a record that readers would refuse must fail here, not be lost on disk.
         if len(payload) <= MOST_BYTES:
             decode(payload)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -164,6 +166,7 @@ def scan(data: bytes, *, is_last: bool = True) -> ScanResult:
         else:
             reason = _add_record(result, view, at, stop)
         if reason is None:
+            # `stop` is never 0 here: a frame has at least the 12 bytes of its head.
             at = stop or at
             continue
         if effort < 0:
@@ -182,6 +185,7 @@ def scan(data: bytes, *, is_last: bool = True) -> ScanResult:
 def _end_of(data: bytes, at: int) -> int | None:
     """End of the frame that starts at `at`, from its length field; None if no frame starts there."""
     if len(data) - at < _HEAD.size:
+        # A head that is cut off: its length is unknown, so it ends somewhere behind the data.
         return len(data) + 1 if MAGIC.startswith(data[at : at + 4]) else None
     magic, length, _ = _HEAD.unpack_from(data, at)
     if magic != MAGIC or length > MOST_BYTES:
@@ -214,6 +218,7 @@ def _next_frame(data: bytes, start: int, effort: int, *, is_last: bool) -> tuple
     """
     at = data.find(MAGIC, start)
     while at >= 0 and effort >= 0:
+        # Payloads may contain the magic bytes, for example in a note; only an aligned one can be a frame.
         stop = _end_of(data, at) if at % _ALIGN == 0 else None
         if stop is not None and stop > len(data):
             if not is_last:

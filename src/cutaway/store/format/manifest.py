@@ -61,6 +61,7 @@ class Head:
         if not is_whole:
             raise DamagedError("cutaway.json is damaged: its checksum is wrong")
         version = count(fields.get("version"), "version in cutaway.json")
+        # Before the kind: a newer version may have kinds that are unknown here, and that is not damage.
         check_version(version)
         kind = text(fields.get("kind"), "kind in cutaway.json")
         if kind not in get_args(Kind):

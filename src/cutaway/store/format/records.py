@@ -87,6 +87,7 @@ class Row:
     def to_record(self) -> list[Any]:
         layout = None if self.layout is None else self.layout.to_list()
         fields = [self.site, self.of, self.iteration, self.role, self.node, self.part, list(self.names), layout]
+        # Most rows have only a site; without trailing defaults a schema stays small.
         while len(fields) > 1 and fields[-1] == _DEFAULTS[len(fields) - 1]:
             fields.pop()
         return fields
@@ -95,6 +96,7 @@ class Row:
     def read(fields: Any) -> Row:
         if not isinstance(fields, list) or not fields:
             raise DamagedError("a row of a schema is not a list of fields")
+        # Cut to the known length: a newer version may append fields, and readers ignore what they do not know.
         filled = [*fields, *_DEFAULTS[len(fields) :]][: len(_DEFAULTS)]
         site, of, iteration, role, node, part, names, layout = filled
         return Row(
@@ -198,6 +200,7 @@ class Layout:
             "schema": self.schema,
             "rows": np.asarray(self.rows, "<u4").tobytes(),
             "dtypes": kinds,
+            # One byte per tensor instead of its name: layouts are repeated with every seal.
             "dtype_of": bytes(map(kinds.index, self.dtypes)),
             "shapes": [list(shape) for shape in self.shapes],
         }

@@ -137,6 +137,7 @@ class ValuesSegment:
         if contents is not None:
             self._blocks.append((prefix, None, offset))
             self._n_blocks -= 1
+            # Minus one: the block stays in the file as a single "unindexed" tensor, so that the header has no gap.
             self._n_tensors -= len(contents.keys) - 1
 
     def _entries(self) -> list[Entry]:
@@ -157,7 +158,9 @@ class ValuesSegment:
     def seal(self, *, fsync: bool) -> tuple[int, int]:
         """Turn it into a `.safetensors` file; returns its size and the CRC-32 of everything before the data."""
         text = header(self._entries(), _METADATA)
+        # safetensors asks for data that starts at a multiple of 8 bytes, and allows trailing spaces in the header.
         text += b" " * (-len(text) % 8)
+        # Patching the header in place is the usual case: no byte of the data is copied, however large the segment is.
         if len(text) > self._reserved or self._reserved - len(text) > _SLACK * self.n_bytes:
             return self._copy(text, fsync)
         text = text.ljust(self._reserved)
@@ -178,6 +181,7 @@ class ValuesSegment:
                 size = min(_CHUNK, n_bytes - at)
                 data = self._backend.read(self._stem + PART, self._start + at, size)
                 if len(data) < size:
+                    # Copying less would give truncated data a valid header.
                     raise DamagedError(f"{self._stem + PART} was truncated by another process.")
                 copy.write([data])
         self.drop()
@@ -213,6 +217,7 @@ def _reserve(prefix: str, contents: BlockContents, limits: Limits) -> int:
     """Header space for a full segment of such blocks, within the limit; at least enough for this block."""
     each = contents.header_length(prefix)
     n_bytes, n_tensors = max(contents.n_bytes, 1), max(len(contents.keys), 1)
+    # A segment is full at whichever limit comes first, so the header never needs room for more blocks than that.
     n_blocks = min(limits.steps, limits.bytes // n_bytes + 1, limits.tensors // n_tensors + 1)
     wanted = max(_HEADER_BASE + each, min(_HEADER_BASE + each * n_blocks, limits.header))
     return wanted + -wanted % 8

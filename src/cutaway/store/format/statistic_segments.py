@@ -108,6 +108,7 @@ class StatisticsSegment:
                 checksums[f"steps/{id_}"] = np.asarray([crc32(steps)], "<u4").tobytes()
                 for number, tile in enumerate(self._tiles(group)):
                     file.write([tile.data])
+                    # One checksum per row, because a curve reads only its own row of a tile.
                     checksums[f"statistics/{id_}/{number}"] = np.asarray([*map(crc32, tile)], "<u4").tobytes()
         return Seal(self.number, True, file.size, crc32(head), checksums)
 
@@ -139,6 +140,7 @@ class StatisticsSegment:
             some = [self._matrix(group, position) for position in range(first, min(first + each, len(group.steps)))]
             shape = (len(some), len(schema.rows), len(schema.statistics))
             matrices = np.frombuffer(b"".join(some), schema.dtype).reshape(shape)
+            # The copy makes each row contiguous on disk, which is the point of the transposition.
             yield np.ascontiguousarray(matrices.transpose(1, 2, 0))
 
     def _matrix(self, group: _Group, position: int) -> bytes:

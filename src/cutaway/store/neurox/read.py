@@ -169,6 +169,7 @@ def _site_names(files: Sequence[_File]) -> list[str]:
             names.append(f"layer.{number[1]}")
         else:
             names += [f"layer.{len(names) + layer}" for layer in range(len(file.widths))]
+    # Two files may name their layers alike.
     return names if len(set(names)) == len(names) else [f"layer.{number}" for number in range(len(names))]
 
 
@@ -190,6 +191,7 @@ def _read_hdf5(path: str) -> Iterator[Sentence]:
         raise DamagedError(f"cannot read {path} as HDF5: {error}.") from error
     with closing(file):
         texts = _texts(file, path)
+        # HDF5 lists names as text: "10" comes before "2".
         names = sorted((name for name in file if name.isdecimal()), key=int)
         if [int(name) for name in names] != list(range(len(names))):
             raise DamagedError(f"{path} lacks sentences: their numbers must run from 0 without a gap.")
@@ -257,6 +259,7 @@ def _aligned(files: Sequence[_File], sentences: Sentences | None) -> Iterator[tu
             if lengths != [len(words)]:
                 wrong.append(f"sentence {number} ({len(words)} words, {' and '.join(map(str, lengths))} rows)")
             layers = [layer for part in parts for layer in part.layers]
+            # A sentence without words has no rows from which the width could be read.
             if not words:
                 layers = [np.empty((0, width), np.float32) for width in widths]
             if [layer.shape[1] for layer in layers] != widths:

@@ -12,6 +12,7 @@ import numpy as np
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import ExistsError, InputError
+from cutaway.core.formatting import listed
 from cutaway.store.neurox.read import INDEX, SITES, import_h5py
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def write_neurox(
     if (np.diff(acts.items) < 0).any():
         raise InputError("rows must be in corpus order. Sort them: acts.rows(np.sort(indices)).")
     if not per_layer and len(set(acts.widths)) > 1:
-        widths = ", ".join(f"{site} has {width}" for site, width in zip(sites, acts.widths, strict=True))
+        widths = listed(f"{site} has {width}" for site, width in zip(sites, acts.widths, strict=True))
         raise InputError(f"layers of one file need the same width, but {widths}. per_layer=True writes a file each.")
     groups = [(site,) for site in sites] if per_layer else [sites]
     paths = [f"{stem}-layer{number}.{kind}" if per_layer else f"{stem}.{kind}" for number in range(len(groups))]
@@ -60,6 +61,7 @@ def write_neurox(
             unfinished.callback(_remove, file)
             files.callback(writers[-1].close)
         _write(acts, writers, groups, dtype)
+        # Nothing failed: the files are kept. Otherwise they are removed, because half a file looks like a short corpus.
         unfinished.pop_all()
     return paths
 
@@ -93,6 +95,7 @@ class _Hdf5:
         self._file.create_dataset(str(number), layers.shape, dtype=self._dtype, data=layers)
         text = name = " ".join(words)
         times = 1
+        # NeuroX maps texts to numbers, so equal sentences need different texts; this is the suffix that it uses itself.
         while name in self._numbers:
             times += 1
             name = f"{text} (Occurrence {times})"

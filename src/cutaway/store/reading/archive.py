@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from cutaway.core.arrays import Array, Raw
-from cutaway.core.errors import DamagedError, NotFoundError
-from cutaway.core.formatting import listed, nearest
+from cutaway.core.errors import DamagedError, NotFoundError, VersionError
+from cutaway.core.formatting import listed, nearest_hint
 from cutaway.store.backends.backend import Backend, backend_for
 from cutaway.store.format.filenames import HEAD, INDEX, PART, SEALED, rank_folder, rank_of, session_of
 from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind, kind_of
@@ -20,6 +20,7 @@ from cutaway.store.reading.segment_reader import SegmentReader
 from cutaway.store.writing.lease import state
 
 CACHE_BYTES = 64 << 20
+_MAX_LISTED = 8
 
 
 class Archive:
@@ -37,14 +38,16 @@ class Archive:
         """Rank → number → session."""
         self.n_changes = 0
         """How often `refresh` found new data."""
-        self.manifest_problems: list[str] = []
-        self._folder_problems: dict[str, str] = {}
+        self.manifest_damage: list[str] = []
+        self._folder_damage: dict[str, str] = {}
         try:
             names = self.backend.names()
         except (OSError, ValueError) as error:
             raise NotFoundError(f"cannot open {self.path!r}: {error}.") from error
         if HEAD not in names and not any(rank_of(name) is not None for name in names):
-            raise NotFoundError(f"no Cutaway archive at {self.path}{_hint(self.backend, names)}.")
+            raise NotFoundError(
+                f"no Cutaway archive at {self.path}: {_explain_absence(self.path, self.backend, names)}"
+            )
         self.head = self._read_head()
         self.refresh()
 
@@ -52,11 +55,13 @@ class Archive:
         try:
             return Head.read(self.backend.read(HEAD, 0, 1 << 20))
         except FileNotFoundError:
-            self.manifest_problems.append("cutaway.json is missing.")
+            self.manifest_damage.append("cutaway.json is missing.")
+        except VersionError as error:
+            raise VersionError(f"cannot open {self.path}: {error}") from error
         except DamagedError as error:
-            self.manifest_problems.append(str(error))
+            self.manifest_damage.append(str(error))
         except OSError as error:
-            self.manifest_problems.append(f"cannot read cutaway.json: {error.strerror or error}.")
+            self.manifest_damage.append(f"cannot read cutaway.json: {error.strerror or error}.")
         return None
 
     def refresh(self) -> bool:
@@ -78,11 +83,10 @@ class Archive:
             for file in files:
                 index = file.split("-")[0] + INDEX
                 if file.endswith((PART, SEALED)) and session_of(index) not in (None, *sessions):
-                    self._folder_problems[f"{folder}/{index}"] = (
-                        f"{folder}/{index} is missing, so {file} cannot be read."
-                    )
+                    self._folder_damage[f"{folder}/{index}"] = f"{folder}/{index} is missing, so {file} cannot be read."
             last = max(sessions, default=0)
             for number, session in sorted(sessions.items()):
+                # Ended sessions do not change; skipping them keeps refresh() of a run with many resumes cheap.
                 if number == last or not session.n_read or not session.is_ended:
                     is_new |= _read(session, self.backend)
         self.ranks = {rank: dict(sorted(ranks[rank].items())) for rank in sorted(ranks)}
@@ -94,7 +98,7 @@ class Archive:
         try:
             return self.backend.names(folder) if folder else self.backend.names()
         except (DamagedError, OSError) as error:
-            self._folder_problems[folder] = f"cannot open {folder or self.path}: {error}"
+            self._folder_damage[folder] = f"cannot open {folder or self.path}: {error}"
             return []
 
     @property
@@ -153,7 +157,7 @@ class Archive:
         """One document by name."""
         documents = self.documents
         if name not in documents:
-            names = ", ".join(sorted(documents)) or "none"
+            names = listed(map(repr, sorted(documents)), _MAX_LISTED) or "none"
             raise NotFoundError(f"{self.path} has no document {name!r}. It has: {names}.")
         return documents[name]
 
@@ -167,12 +171,12 @@ class Archive:
         return blocks
 
     @property
-    def problems(self) -> list[str]:
+    def damage(self) -> list[str]:
         """Damage found so far by opening and reading; `verify` checks every byte."""
         sessions = [session for rank in self.ranks for session in self.sessions(rank)]
-        indexes = (problem for session in sessions for problem in session.problems)
-        folders = self._folder_problems.values()
-        return [*self.manifest_problems, *folders, *indexes, *self.segments.problems]
+        indexes = (message for session in sessions for message in session.damage)
+        folders = self._folder_damage.values()
+        return [*self.manifest_damage, *folders, *indexes, *self.segments.damage]
 
 
 class ArrayBlock(Mapping[str, Array]):
@@ -228,8 +232,7 @@ class ArrayBlock(Mapping[str, Array]):
         try:
             return self._positions[name]
         except KeyError:
-            close = ", ".join(map(repr, nearest(name, self._positions)))
-            near = f" Nearest: {close}." if close else ""
+            near = nearest_hint(name, self._positions)
             raise NotFoundError(f"block {self.name!r} has no array {name!r}.{near}") from None
 
 
@@ -237,24 +240,41 @@ def _read(session: SessionIndex, backend: Backend) -> bool:
     try:
         return session.refresh(backend)
     except FileNotFoundError:
-        problem = f"{session.name} no longer exists."
+        message = f"{session.name} no longer exists."
     except DamagedError as error:
-        problem = str(error)
+        message = str(error)
     except OSError as error:
-        problem = f"cannot read {session.name}: {error.strerror or error}."
-    if problem not in session.problems:
-        session.problems.append(problem)
+        message = f"cannot read {session.name}: {error.strerror or error}."
+    if message not in session.damage:
+        session.damage.append(message)
     return False
 
 
-def _hint(backend: Backend, names: list[str]) -> str:
-    """Hint on a folder that is not an archive."""
-    if not names:
-        return ": it is empty or does not exist"
-    inside = [name for name in names if _is_in(backend, name)]
-    if inside:
-        return f", but it contains archives: {listed(map(repr, inside), 3)}"
-    return ""
+def _explain_absence(path: str, backend: Backend, names: list[str]) -> str:
+    """Why a folder is not an archive, and what to pass instead."""
+    parent, leaf = os.path.split(path.rstrip("/"))
+    if rank_of(leaf) is not None:
+        return f"it is a part of one. Pass {parent or '.'!r}."
+    if archives := [name for name in names if _is_in(backend, name)]:
+        example = f"{path.rstrip('/')}/{archives[0]}"
+        return f"it is a folder of archives: {listed(map(repr, archives), 3)}. Name one, as in {example!r}."
+    if names:
+        contents = listed(map(repr, names), 3)
+        return f"the folder has {contents}. Pass a folder that cutaway.record, cutaway.collect or .save() wrote."
+    if "://" in path:
+        return "it is empty or does not exist."
+    if os.path.isdir(path):
+        return "the folder is empty."
+    return f"it does not exist.{_nearest_paths(parent, leaf)}"
+
+
+def _nearest_paths(parent: str, leaf: str) -> str:
+    """Entries of the same folder with a similar name, for a mistyped path."""
+    try:
+        siblings = os.listdir(parent or ".")
+    except OSError:
+        return f" Neither does the folder {parent!r}." if parent else ""
+    return nearest_hint(os.path.join(parent, leaf), [os.path.join(parent, name) for name in siblings])
 
 
 def _is_in(backend: Backend, folder: str) -> bool:

@@ -26,7 +26,7 @@ from cutaway.store.format.records import (
 )
 
 _CHUNK: Final = 8 << 20
-_MAX_PROBLEMS: Final = 1000
+_MAX_DAMAGE: Final = 1000
 _MAX_DAMAGED: Final = 4 * MOST_BYTES
 """After this many bytes without a valid frame, the rest is not read: the file may be a hole of any size."""
 
@@ -51,7 +51,7 @@ class SessionIndex:
     matrix_seals: dict[int, Seal] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
     is_ended: bool = False
-    problems: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
     """Damage found so far."""
     n_read: int = 0
     n_torn: int = 0
@@ -80,6 +80,7 @@ class SessionIndex:
                 self._add_record(record, start + offset)
             if len(chunk) < _CHUNK:
                 self.n_torn = len(self._unparsed)
+                # Read again next time: after a failed write, the writer cuts these bytes off and writes others.
                 self._unparsed = b""
                 break
         return self.n_read > before
@@ -87,15 +88,15 @@ class SessionIndex:
     def _record_damage(self, result: ScanResult, start: int) -> None:
         """Record the damage, and count consecutive damaged bytes."""
         for damage in result.damages:
-            self._problem(f"{self.name}, bytes {start + damage.start}–{start + damage.stop}: {damage.reason}")
+            self._add_damage(f"{self.name}, bytes {start + damage.start}–{start + damage.stop}: {damage.reason}")
         self._n_damaged = result.n_read - result.offsets[-1] if result.offsets else self._n_damaged + result.n_read
         if self._n_damaged >= _MAX_DAMAGED:
             self._unparsed = b""
-            self._problem(f"{self.name}, from byte {self.n_read} on: not read, because too much of it is damaged")
+            self._add_damage(f"{self.name}, from byte {self.n_read} on: not read, because too much of it is damaged")
 
-    def _problem(self, problem: str) -> None:
-        if len(self.problems) < _MAX_PROBLEMS:
-            self.problems.append(problem)
+    def _add_damage(self, message: str) -> None:
+        if len(self.damage) < _MAX_DAMAGE:
+            self.damage.append(message)
 
     def schema_of(self, id_: int) -> Schema:
         """A schema by id. It may follow the steps that need it: writers repeat schemas."""
@@ -124,7 +125,7 @@ class SessionIndex:
         try:
             reader(self, record if type_ == "session" else migrate(record, self.version))
         except DamagedError as error:
-            self._problem(f"{self.name}, byte {offset}: invalid {type_} record: {error}")
+            self._add_damage(f"{self.name}, byte {offset}: invalid {type_} record: {error}")
 
     def _add_session(self, record: Record) -> None:
         if self.session is not None:

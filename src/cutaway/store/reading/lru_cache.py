@@ -37,6 +37,7 @@ class LRUCache:
             if array is not None:
                 self._arrays.move_to_end(key)
                 return array
+        # Outside the lock: a slow disk must not block readers of cached arrays. Two threads may read the same array.
         array = read()
         array.flags.writeable = False
         size = _retained_bytes(array)

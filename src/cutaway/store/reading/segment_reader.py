@@ -18,8 +18,9 @@ from cutaway.store.format.records import Block, Schema, StepRecord
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.reading.lru_cache import LRUCache
 
+# Writers make tiles of 4 MiB, or of 16 steps where one step is larger; MOST_CELLS bounds those at 256 MiB.
 _MAX_TILE = 256 << 20
-_MAX_PROBLEMS = 1000
+_MAX_DAMAGE = 1000
 _STEPS_AT_ONCE = 256
 _BYTES_AT_ONCE = 1 << 20
 """Up to this many bytes are read and verified in one go; beyond that, rows are read one by one."""
@@ -33,23 +34,23 @@ class SegmentReader:
         self._cache = cache
         self._starts: dict[str, int] = {}
         self._headers: dict[str, Mapping[str, Entry]] = {}
-        self._problems: dict[str, None] = {}
+        self._damage: dict[str, None] = {}
         self._verified: set[tuple[str, int]] = set()
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def damage(self) -> tuple[str, ...]:
         """Damage that reading found and skipped."""
-        return tuple(self._problems)
+        return tuple(self._damage)
 
     @property
     def n_cached(self) -> int:
         """Bytes of cached data."""
         return self._cache.n_bytes
 
-    def note(self, problem: DamagedError) -> None:
+    def note(self, error: DamagedError) -> None:
         """Record damage that was skipped."""
-        if len(self._problems) < _MAX_PROBLEMS:
-            self._problems[str(problem)] = None
+        if len(self._damage) < _MAX_DAMAGE:
+            self._damage[str(error)] = None
 
     # Values
 
@@ -83,6 +84,7 @@ class SegmentReader:
             return self.raw(index, block, position)
         if len(data) < size:
             raise DamagedError(f"{name} is truncated: it ends before the values.")
+        # A checksum reads all pages of the mapping; doing so on each access would defeat mapping.
         if (name, start) not in self._verified:
             if crc32(data) != int.from_bytes(block.checksums[4 * position : 4 * position + 4], "little"):
                 raise DamagedError(f"{name}: {size:,} bytes of values have a wrong checksum.")
@@ -135,7 +137,7 @@ class SegmentReader:
     def curve(self, index: SessionIndex, steps: Sequence[StepRecord], row: int, column: int) -> NDArray[Any]:
         """One statistic of one row, at steps of one schema whose matrices are in one segment.
 
-        Damaged steps are NaN and reported in `problems`; if all are damaged, raises DamagedError.
+        Damaged steps are NaN and reported in `damage`; if all are damaged, raises DamagedError.
         """
         schema = index.schema_of(steps[0].schema)
         locations = [step.matrix for step in steps if step.matrix is not None]
@@ -150,7 +152,7 @@ class SegmentReader:
     def rows(self, index: SessionIndex, steps: Sequence[StepRecord], row: int) -> NDArray[Any]:
         """All statistics of one row, `[step, statistic]`, at steps of one schema whose matrices are in one segment.
 
-        Reads only the tiles that hold these steps. Damaged steps are NaN and reported in `problems`.
+        Reads only the tiles that hold these steps. Damaged steps are NaN and reported in `damage`.
         """
         schema = index.schema_of(steps[0].schema)
         locations = [step.matrix for step in steps if step.matrix is not None]
@@ -162,6 +164,7 @@ class SegmentReader:
                 self._must_be_sealed(index, segment)
         stored = self._steps(index, segment, schema)
         wanted = np.fromiter((step.step for step in steps), np.int64, len(steps))
+        # searchsorted returns len(stored) for a step behind the last one, which would be out of range.
         at = np.minimum(np.searchsorted(stored, wanted), max(len(stored) - 1, 0))
         is_stored = stored[at] == wanted if len(stored) else np.zeros(len(wanted), bool)
         values = np.full((len(steps), len(schema.statistics)), np.nan, schema.dtype)
@@ -186,6 +189,7 @@ class SegmentReader:
         name = _growing_name(index, locations[0][0])
         try:
             return self._rows(name, schema, locations, row)
+        # One bad matrix fails the whole read; now step by step, so that only that one is missing.
         except DamagedError:
             values = np.full((len(locations), len(schema.statistics)), np.nan, schema.dtype)
         for number, location in enumerate(locations):
@@ -200,11 +204,12 @@ class SegmentReader:
     ) -> NDArray[Any]:
         name = _growing_name(index, locations[0][0])
         values = np.full(len(locations), np.nan, schema.dtype)
-        problem: DamagedError | None = None
+        failure: DamagedError | None = None
         n_read = 0
         for first in range(0, len(locations), _STEPS_AT_ONCE):
             some = locations[first : first + _STEPS_AT_ONCE]
             try:
+                # Only full groups: the last one grows with each step, and each of its states would fill the cache.
                 if len(some) == _STEPS_AT_ONCE:
                     key = (name, schema.id, row, some[0], some[-1])
                     rows = self._cache.find(key, lambda some=some: self._rows(name, schema, some, row))  # type: ignore[misc]
@@ -218,10 +223,10 @@ class SegmentReader:
                         values[first + number] = self._rows(name, schema, [location], row)[0, column]
                         n_read += 1
                     except DamagedError as error:
-                        problem = error
+                        failure = error
                         self.note(error)
-        if problem is not None and not n_read:
-            raise problem
+        if failure is not None and not n_read:
+            raise failure
         return values
 
     def _rows(
@@ -236,6 +241,7 @@ class SegmentReader:
             pieces = [self._row_of(name, offset, checksum, size, slice(row * width, (row + 1) * width))
                       for _, offset, checksum in locations]  # fmt: skip
         else:
+            # One read for all steps: their matrices lie next to each other while the schema does not change.
             data = memoryview(_check_length(self._read(name, first, span), span, name))
             pieces = []
             for _, offset, checksum in locations:
@@ -276,7 +282,7 @@ class SegmentReader:
             return self._stepwise_curve(index, steps, row, column)
         stored = self._steps(index, segment, schema)
         values = np.full(len(stored), np.nan, schema.dtype)
-        problem: DamagedError | None = None
+        failure: DamagedError | None = None
         at = n_read = 0
         for number, entry in enumerate(self._tiles(index, segment, schema)):
             stop = at + entry.shape[2]
@@ -284,11 +290,11 @@ class SegmentReader:
                 values[at:stop] = self._tile_row(index, segment, schema, number, row)[column]
                 n_read += 1
             except DamagedError as error:
-                problem = error
+                failure = error
                 self.note(error)
             at = stop
-        if problem is not None and not n_read:
-            raise problem
+        if failure is not None and not n_read:
+            raise failure
         wanted = np.fromiter((step.step for step in steps), np.int64, len(steps))
         if np.array_equal(stored, wanted):
             return values
@@ -305,17 +311,17 @@ class SegmentReader:
 
     def _stepwise_curve(self, index: SessionIndex, steps: Sequence[StepRecord], row: int, column: int) -> NDArray[Any]:
         values = np.full(len(steps), np.nan, index.schema_of(steps[0].schema).dtype)
-        problem: DamagedError | None = None
+        failure: DamagedError | None = None
         n_read = 0
         for number, step in enumerate(steps):
             try:
                 values[number] = self.matrix(index, step)[row, column]
                 n_read += 1
             except DamagedError as error:
-                problem = error
+                failure = error
                 self.note(error)
-        if problem is not None and not n_read:
-            raise problem
+        if failure is not None and not n_read:
+            raise failure
         return values
 
     def _tile(self, index: SessionIndex, segment: int, schema: Schema, number: int) -> NDArray[Any]:

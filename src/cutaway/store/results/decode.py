@@ -158,6 +158,7 @@ class ResultReader:
         name = text(content.get("class"), f"class of {where}")
         name = RENAMED.get(name, name)
         candidates = (option for option in options if isinstance(option, type) and is_dataclass(option))
+        # The type hint first: nested dataclasses need no entry in the registry.
         kind = next((option for option in candidates if option.__name__ == name), None) or self._class_of(name)
         given = content.get("fields")
         if not isinstance(given, dict):
@@ -174,10 +175,12 @@ class ResultReader:
                 values[field.name] = self.value(
                     given[field.name], allowed[field.name], f"{where}/{field.name}".lstrip("/")
                 )
+            # A field that is newer than the file gets its default; one without a default cannot be guessed.
             elif not _has_default(field):
                 raise DamagedError(f"the {name} lacks the field {field.name!r}, which this version of Cutaway requires")
         try:
             return kind(**values)
+        # Any of these may come from __post_init__, which checks what type hints cannot express.
         except (CutawayError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
             raise DamagedError(f"cannot rebuild the {name}: {error}") from error
 
@@ -197,6 +200,7 @@ def _scalar(content: Mapping[str, Any], where: str) -> np.generic:
 def _int(content: Mapping[str, Any], where: str) -> int:
     digits = text(content.get("digits"), f"digits of {where}")
     try:
+        # Hexadecimal, because Python refuses decimal numbers of more than 4,300 digits (CVE-2020-10735).
         return int(digits, 16)
     except ValueError:
         raise DamagedError(f"{where} is {short_repr(digits)}, expected a number") from None

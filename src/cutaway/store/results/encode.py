@@ -55,6 +55,7 @@ class ResultWriter:
 
     def content(self, value: Any, where: str) -> Plain:
         """Encode a value as plain data; `where` is its path in the result, which names its arrays."""
+        # Exact types: NumPy floats and texts are subclasses of float and str, and must come back as NumPy scalars.
         if value is None or type(value) in (bool, float, str):
             return value  # type: ignore[no-any-return]
         if type(value) is int:
@@ -82,6 +83,7 @@ class ResultWriter:
         return known[1]
 
     def _array(self, array: NDArray[Any], where: str) -> Plain:
+        # np.asarray would drop the mask and save the values beneath it.
         if isinstance(array, np.ma.MaskedArray):
             raise InputTypeError(f"{where} is a masked array, which cannot be saved. Use .filled(…) first.")
         if array.dtype.kind in "OUST":
@@ -111,6 +113,7 @@ class ResultWriter:
 
     def _sequence(self, sequence: Sequence[Any], where: str) -> Plain:
         items = self._items(list(sequence), where)
+        # A bare list in plain data is a tuple, because most sequences in results are tuples.
         return {"is": "list", "items": items} if isinstance(sequence, list) else items
 
     def _items(self, items: list[Any], where: str, names: Sequence[str] | None = None) -> Plain:
@@ -153,6 +156,7 @@ def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
 
 def _name(key: object, position: int) -> str:
     """Path component of a mapping entry, unique within the mapping."""
+    # "keys" would collide with the path of the array that holds long lists of keys.
     return key if isinstance(key, str) and key.isidentifier() and key != "keys" else str(position)
 
 

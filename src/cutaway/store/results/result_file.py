@@ -121,6 +121,7 @@ def encode_result(result: object) -> tuple[dict[str, Plain], dict[str, Raw]]:
             "of": {fact: value for fact in _FACTS if (value := _fact(result, fact)) is not None},
             "content": content,
         }
+        # A trial run before anything is written: what cannot be read back is refused while the original still exists.
         encode({"type": "document", "content": document})
         decode_result(document, writer.arrays.__getitem__)
     except RecursionError:
@@ -179,10 +180,10 @@ def decode_result(document: Mapping[str, Any], raw: Callable[[str], Raw]) -> Any
 def _document(archive: Archive) -> Mapping[str, Any]:
     document = archive.documents.get(DOCUMENT)
     if document is None:
-        problems = "; ".join(archive.problems)
+        damage = "; ".join(archive.damage)
         raise DamagedError(
             f"the result in {archive.path} was not saved completely, or is damaged"
-            f"{f' ({problems})' if problems else ''}. Save the result again, to another path."
+            f"{f' ({damage})' if damage else ''}. Save the result again, to another path."
         )
     if not isinstance(document, dict):
         raise DamagedError(f"the result in {archive.path} is damaged: its document is not a map.")

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError
 from cutaway.core.sites import Site, split_pass
-from cutaway.core.formatting import listed, nearest, plural
+from cutaway.core.formatting import hint, listed, nearest_hint, plural
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.step import Step
 from cutaway.store.format.passes import PassKey, covers, primary_names
+from cutaway.store.format.problems import problems_of
 from cutaway.store.format.records import VALUE, Loss, Note, Row
 from cutaway.store.runs.scalars import Scalars
 from cutaway.store.runs.series import Series
@@ -71,25 +72,36 @@ class Run:
         return tuple(self.timeline.kinds)
 
     def steps_of(self, kind: str) -> NDArray[np.int64]:
-        """The recorded steps of one kind."""
+        """The recorded steps of one kind.
+
+        Args:
+            kind: the kind of step, one of `kinds`.
+        """
         return self.steps[self.positions_of(kind)]
 
     def __len__(self) -> int:
         return len(self.timeline)
 
     def at(self, step: int) -> Step:
-        """One recorded step; negative indices count from the end: -1 is the last recorded step."""
+        """One recorded step.
+
+        Args:
+            step: the number of a recorded step; negative numbers count from the end: -1 is the last recorded step.
+        """
         try:
             step = operator.index(step)
         except TypeError:
             raise InputTypeError(f"a step must be an integer, got {step!r}.") from None
         timeline = self.timeline
-        position = len(timeline) + step if -len(timeline) <= step < 0 else timeline.position(step)
+        n = len(timeline)
+        position = n + step if -n <= step < 0 else timeline.position(step)
         if position is None:
-            if not len(timeline):
+            if not n:
                 raise NotFoundError(f"run {self.name!r} has no recorded steps yet.")
+            if step < 0:
+                raise NotFoundError(f"run {self.name!r} has {plural(n, 'recorded step')}: run.at(-1) to run.at(-{n}).")
             near = ", ".join(map(str, timeline.nearest(step)))
-            raise NotFoundError(f"run {self.name!r} did not record step {step}. Nearest: {near}.")
+            raise NotFoundError(f"run {self.name!r} did not record step {step}. Nearest: {near}. run.steps lists all {n:,}.")
         return Step(self._archive, timeline.indexes[position], timeline.records[position])
 
     def __iter__(self) -> Iterator[Step]:
@@ -116,6 +128,9 @@ class Run:
         return tuple(dict.fromkeys(name for schema in self.timeline.schemas for name in schema.statistics))
 
     def __getitem__(self, site: str) -> Series:
+        if not isinstance(site, str):
+            meant = f" Step {site} is run.at({site})." if isinstance(site, (int, np.integer)) else ""
+            raise InputTypeError(f"a site must be text, got {site!r}.{meant}")
         matches = self.match(site)
         if len(matches) == 1:
             return matches[0]
@@ -125,21 +140,23 @@ class Run:
                 f"{site!r} matches {len(matches)} tensors of run {self.name!r}: {names}. "
                 f"Name one of them, or get all with run.match({site!r})."
             )
-        name, pass_ = split_pass(str(site))
+        name, pass_ = split_pass(site)
         if name in self._tensors:
             n_passes = max((key.pass_ for key in self.rows_of(self._tensors[name])), default=0)
             raise SiteError(
-                f"{name!r} never has {pass_} passes in one iteration of run {self.name!r}; the most is {n_passes}. "
+                f"{name!r} never has {plural(pass_, 'pass', 'passes')} in one iteration of run {self.name!r}; the most is {n_passes}. "
                 f"See run[{name!r}].passes; iteration= selects an iteration."
             )
-        close = nearest(str(site), self._tensors)
-        near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
-        raise SiteError(
-            f"no site matches {site!r} in run {self.name!r}.{near} run.sites lists all {len(self.sites):,}."
-        )
+        near = nearest_hint(site, self._tensors)
+        known = f"run.sites lists all {len(self.sites):,}" if near else f"It has: {listed(map(repr, self.sites))}"
+        raise SiteError(f"no site matches {site!r} in run {self.name!r}.{near} {known}.")
 
     def match(self, site: str) -> tuple[Series, ...]:
-        """Every recorded tensor that a site or pattern matches, in order."""
+        """Every recorded tensor that a site or pattern matches, in order.
+
+        Args:
+            site: a site, or a pattern with `*` and `**`.
+        """
         if not isinstance(site, str):
             return ()
         # Fast path: an exact primary name needs no search through the aliases of all tensors.
@@ -159,7 +176,7 @@ class Run:
         names = [name for name in self._tensors if covers(any_pass, name)]
         sites = dict.fromkeys(self._tensors[name] for name in names)
         series = [Series(self, site, pass_=pattern.pass_) for site in sites if not self._is_alias_of(site, sites)]
-        return tuple(one for one in series if one.has)
+        return tuple(each for each in series if each.has)
 
     def _is_alias_of(self, site: str, sites: Collection[str]) -> bool:
         """Whether a name is an alias for passes of tensors that are already in `sites`."""
@@ -225,8 +242,16 @@ class Run:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Damage found so far by opening and reading; `cutaway verify` checks every byte."""
-        return tuple(self._archive.problems)
+        """What went wrong while recording: failures, what could not be seen, and what could not be written.
+
+        The recorder had the same list: `with cutaway.record(...) as run: ...; run.problems`.
+        """
+        return tuple(text for index in self.sessions for text in problems_of(index.notes, index.losses))
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Damage on disk that opening and reading have found so far; `cutaway verify` checks every byte."""
+        return tuple(self._archive.damage)
 
     # Sessions and ranks
 
@@ -237,10 +262,14 @@ class Run:
         return sessions if self._session is None else [index for index in sessions if index.number == self._session]
 
     def session(self, number: int) -> Run:
-        """What one session wrote, including steps that a later session recorded again."""
+        """What one session wrote, including steps that a later session recorded again.
+
+        Args:
+            number: the number of the session, from 1.
+        """
         numbers = [index.number for index in self._archive.sessions(self._rank)]
         if number not in numbers:
-            raise NotFoundError(f"run {self.name!r} has no session {number}. It has: {', '.join(map(str, numbers))}.")
+            raise NotFoundError(f"run {self.name!r} has no session {number!r}. It has: {listed(map(str, numbers), _MAX_LISTED)}.")
         return Run(self._archive, rank=self._rank, session=number)
 
     @property
@@ -249,9 +278,13 @@ class Run:
         return tuple(self._archive.ranks)
 
     def rank(self, rank: int) -> Run:
-        """What one rank wrote."""
+        """What one rank wrote.
+
+        Args:
+            rank: one of `ranks`.
+        """
         if rank not in self._archive.ranks:
-            raise NotFoundError(f"run {self.name!r} has no rank {rank}. It has: {', '.join(map(str, self.ranks))}.")
+            raise NotFoundError(f"run {self.name!r} has no rank {rank!r}. It has: {listed(map(str, self.ranks), _MAX_LISTED)}.")
         return Run(self._archive, rank=rank, session=self._session)
 
     # Live runs
@@ -267,6 +300,7 @@ class Run:
         is_new = self._archive.n_changes != self._n_changes
         if is_new:
             self._n_changes = self._archive.n_changes
+            # Dropped, not updated: series recompute their positions when they see another timeline object.
             for name in ("timeline", "rows", "statistics", "scalars", "_tensors", "_rows_by_name"):
                 self.__dict__.pop(name, None)
         return is_new
@@ -275,11 +309,16 @@ class Run:
         """Iterate over new steps as they are recorded, until the run ends or `timeout` seconds pass without one.
 
         Steps that a resumed session records again count as new.
+
+        Args:
+            every: seconds between two looks at the disk.
+            timeout: seconds without a new step after which the iteration ends; None for no limit.
         """
         seen = self.timeline
         last_steps = seen.last_steps()
         quiet_since = monotonic()
         while True:
+            # Asked before reading: a writer that closes between the two must not cost its last steps.
             was_live = self.is_live
             self.refresh()
             if self.timeline is not seen:
@@ -309,14 +348,23 @@ class Run:
         """An xarray Dataset: one variable per statistic, over `step` and `site`; NaN if not recorded.
 
         If a step has several passes of a tensor, there is a third dimension, `pass`.
+
+        Args:
+            statistics: names of statistics; all by default.
+            at: the tensors, as a site pattern.
+            of: "value", "grad", "update"…
         """
         return run_dataset(self.check_statistics(statistics), self.steps, self._required_series(at, of))
 
     def _required_series(self, at: str, of: str) -> Sequence[Series]:
         chosen = self.matching_series(at, of)
         if not chosen:
-            self[at]  # raises, with near matches
-            raise SiteError(f"run {self.name!r} has no {of!r} of {at!r}.")
+            if not self.match(at):
+                self[at]  # raises, with near matches
+            known = list(dict.fromkeys(row.of for row in self.rows if not row.is_sample))
+            raise SiteError(
+                f"run {self.name!r} has no {of!r} of {at!r}.{hint(of, known)} It has: {listed(known, _MAX_LISTED)}."
+            )
         return chosen
 
     def check_statistics(self, statistics: Iterable[str] | None) -> tuple[str, ...]:
@@ -326,12 +374,10 @@ class Run:
         names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
         for name in names:
             if name not in self.statistics:
-                near = ", ".join(map(repr, nearest(name, self.statistics)))
-                known = ", ".join(self.statistics[:_MAX_LISTED]) or "none"
-                what = (
-                    f"Nearest: {near}. run.statistics lists all {len(self.statistics)}" if near else f"It has: {known}"
-                )
-                raise InputError(f"run {self.name!r} has no statistic {name!r}. {what}.")
+                near = nearest_hint(str(name), self.statistics)
+                known = listed(self.statistics, _MAX_LISTED) or "none"
+                what = f"{near} run.statistics lists all {len(self.statistics)}." if near else f" It has: {known}."
+                raise InputError(f"run {self.name!r} has no statistic {name!r}.{what}")
         return names
 
     def __repr__(self) -> str:
@@ -375,8 +421,8 @@ class Run:
             return np.arange(len(self.timeline))
         positions = self.timeline.kinds.get(kind)
         if positions is None:
-            known = ", ".join(map(repr, self.kinds)) or "none"
-            raise NotFoundError(f"run {self.name!r} has no steps of kind {kind!r}. It has: {known}.")
+            known = listed(map(repr, self.kinds), _MAX_LISTED) or "none"
+            raise NotFoundError(f"run {self.name!r} has no steps of kind {kind!r}.{hint(kind, self.kinds)} It has: {known}.")
         return positions
 
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from cutaway.core.errors import AmbiguousSiteError, NotFoundError, SiteError, StoreError
-from cutaway.core.formatting import nearest
+from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError, StoreError
+from cutaway.core.formatting import listed, nearest, nearest_hint, plural
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import CACHE_BYTES, Archive
 from cutaway.store.backends.backend import backend_for
@@ -20,7 +20,9 @@ from cutaway.store.format.records import VALUE
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.series import Curve, Series
 
+# A limit, because load("/") would otherwise walk the whole disk.
 _MAX_DEPTH = 4
+_MAX_LISTED = 8
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -36,44 +38,62 @@ class Runs(Mapping[str, Run]):
         self._cache_bytes = cache_bytes
         self._run_paths: dict[str, str] = {}
         self._runs: dict[str, Run] = {}
-        self._problems: dict[str, str] = {}
+        self._damage: dict[str, str] = {}
         self.refresh()
 
     @property
-    def problems(self) -> Mapping[str, str]:
+    def damage(self) -> Mapping[str, str]:
         """Runs that could not be read and were skipped → the reason."""
-        return dict(self._problems)
+        return dict(self._damage)
 
     def refresh(self) -> bool:
         """Find new runs, and read new data of open ones; returns whether there was anything."""
         paths: dict[str, str] = {}
         for path in self._paths:
             for name, run_path in find_runs(path):
+                # Two folders may have a run of the same name; the second is then named by its whole path.
                 paths[name if paths.get(name, run_path) == run_path else run_path] = run_path
         is_new = paths != self._run_paths
         self._runs = {name: run for name, run in self._runs.items() if self._run_paths.get(name) == paths.get(name)}
         self._run_paths = paths
-        self._problems = {name: why for name, why in self._problems.items() if name in paths}
+        self._damage = {name: why for name, why in self._damage.items() if name in paths}
         for name, run in self._runs.items():
             try:
                 is_new |= run.refresh()
             except StoreError as error:
-                self._problems[name] = str(error)
+                self._damage[name] = str(error)
         return is_new
 
     def __getitem__(self, name: str) -> Run:
         run = self._runs.get(name)
         if run is None:
             if name not in self._run_paths:
-                close = ", ".join(map(repr, nearest(name, self._run_paths) or list(self._run_paths)[:8]))
-                raise NotFoundError(
-                    f"no run {name!r} at {', '.join(self._paths)}. Runs there: {close or 'none'}."
-                )
+                raise self._unknown(name)
             archive = Archive(self._run_paths[name], cache_bytes=self._cache_bytes)
             if archive.kind != "run":
                 raise NotFoundError(f"{archive.path} is a {archive.kind}, not a run. Open it with cutaway.load.")
             run = self._runs[name] = Run(archive)
         return run
+
+    def _unknown(self, name: object) -> Exception:
+        known = listed(map(repr, self._run_paths), _MAX_LISTED) or "none"
+        if not isinstance(name, str):
+            return InputTypeError(f"runs are selected by name, not by {name!r}. Runs: {known}.")
+        where = listed(self._paths, _MAX_LISTED)
+        close = ", ".join(map(repr, nearest(name, self._run_paths)))
+        return NotFoundError(f"no run {name!r} at {where}. {f'Nearest: {close}' if close else f'Runs there: {known}'}.")
+
+    def __getattr__(self, name: str) -> Any:
+        """Explains attributes that only a single run has: a folder of several runs was loaded where one was meant."""
+        if name.startswith("_") or not hasattr(Run, name):
+            raise AttributeError(f"'Runs' object has no attribute {name!r}", name=name, obj=self)
+        first = next(iter(self._run_paths), "base")
+        raise AttributeError(
+            f"{plural(len(self), 'run')} loaded, and .{name} belongs to a single run. "
+            f"Select one first: runs[{first!r}].{name}. Runs: {listed(map(repr, self), _MAX_LISTED)}.",
+            name=name,
+            obj=self,
+        )
 
     def _map_runs(self, ask: Callable[[Run], _T | None]) -> dict[str, _T]:
         """Apply a function to each run, by name; skips runs that are damaged or of a newer version."""
@@ -82,9 +102,9 @@ class Runs(Mapping[str, Run]):
             try:
                 answer = ask(self[name])
             except StoreError as error:
-                if str(error) != self._problems.get(name):
+                if str(error) != self._damage.get(name):
                     _LOG.warning("skipped %s: %s", self._run_paths[name], error)
-                self._problems[name] = str(error)
+                self._damage[name] = str(error)
                 continue
             if answer is not None:
                 answers[name] = answer
@@ -100,7 +120,12 @@ class Runs(Mapping[str, Run]):
         return name in self._run_paths
 
     def series(self, site: str, *, of: str = VALUE) -> dict[str, Series]:
-        """The series of one tensor in each run that recorded it."""
+        """The series of one tensor in each run that recorded it.
+
+        Args:
+            site: the tensor.
+            of: "value", "grad", "update"…
+        """
 
         def ask(run: Run) -> Series | None:
             try:
@@ -112,11 +137,20 @@ class Runs(Mapping[str, Run]):
 
         series = self._map_runs(ask)
         if not series:
-            raise SiteError(f"none of the {len(self)} runs has {of!r} of {site!r}.")
+            known = [name for sites in self._map_runs(lambda run: run.sites).values() for name in sites]
+            near = "" if site in known else nearest_hint(str(site), known)
+            raise SiteError(f"none of the {len(self)} runs has {of!r} of {site!r}.{near}")
         return series
 
     def curves(self, site: str, statistic: str, *, kind: str | None = None, of: str = VALUE) -> dict[str, Curve]:
-        """One statistic of one tensor over the steps of each run that has it."""
+        """One statistic of one tensor over the steps of each run that has it.
+
+        Args:
+            site: the tensor.
+            statistic: the name of a recorded statistic, such as "std".
+            kind: only steps of this kind.
+            of: "value", "grad", "update"…
+        """
         chosen = {series.run: series for series in self.series(site, of=of).values()}
 
         def ask(run: Run) -> Curve | None:
@@ -124,15 +158,34 @@ class Runs(Mapping[str, Run]):
                 return None
             return chosen[run].curve(statistic, kind=kind)
 
-        return self._map_runs(ask)
+        curves = self._map_runs(ask)
+        if not curves:
+            self._check_statistics([statistic])
+            kinds = dict.fromkeys(name for names in self._map_runs(lambda run: run.kinds).values() for name in names)
+            if kind is not None and kind not in kinds:
+                known = listed(map(repr, kinds), _MAX_LISTED) or "none"
+                raise NotFoundError(f"none of the {len(self)} runs has steps of kind {kind!r}. Kinds: {known}.")
+        return curves
+
+    def _check_statistics(self, names: Iterable[str]) -> None:
+        """Raise if no run has one of these statistics."""
+        known = dict.fromkeys(name for names in self._map_runs(lambda run: run.statistics).values() for name in names)
+        for name in names:
+            if name not in known:
+                near = nearest_hint(name, known) or f" They have: {listed(known, _MAX_LISTED)}."
+                raise InputError(f"none of the {len(self)} runs has the statistic {name!r}.{near}")
 
     def scalars(self, name: str) -> dict[str, Curve]:
-        """One logged scalar over the steps of each run that has it."""
+        """One logged scalar over the steps of each run that has it.
+
+        Args:
+            name: the name of the scalar.
+        """
         curves = self._map_runs(lambda run: run.scalars.get(name))
         if not curves:
             logged = self._map_runs(lambda run: tuple(run.scalars)).values()
             known = list(dict.fromkeys(scalar for names in logged for scalar in names))
-            names_text = ", ".join(map(repr, nearest(name, known) or known[:8])) or "none"
+            names_text = listed(map(repr, nearest(name, known) or known), _MAX_LISTED) or "none"
             raise NotFoundError(f"none of the {len(self)} runs logged {name!r}. Logged scalars: {names_text}.")
         return curves
 
@@ -140,6 +193,11 @@ class Runs(Mapping[str, Run]):
         """One row per run, step, tensor and pass.
 
         A pandas DataFrame if pandas is installed, else a list of dicts.
+
+        Args:
+            statistics: names of statistics; all by default. Runs without any of them are left out.
+            at: the tensors, as a site pattern.
+            of: "value", "grad", "update"…
         """
         chosen = None if statistics is None else [statistics] if isinstance(statistics, str) else list(statistics)
 
@@ -150,13 +208,13 @@ class Runs(Mapping[str, Run]):
 
         tables = self._map_runs(ask)
         if not tables and len(self):
-            asked = "" if chosen is None else f" with the statistics {', '.join(map(repr, chosen))}"
-            raise SiteError(f"none of the {len(self)} runs has {of!r} of {at!r}{asked}.")
+            self._check_statistics(chosen or ())
+            known = [name for sites in self._map_runs(lambda run: run.sites).values() for name in sites]
+            raise SiteError(f"none of the {len(self)} runs has {of!r} of {at!r}.{nearest_hint(at, known)}")
         return to_dataframe({"run": name, **row} for name, rows in tables.items() for row in rows)
 
     def __repr__(self) -> str:
-        listed = ", ".join(list(self)[:6])
-        return f"<Runs: {len(self)} ({listed}{', …' if len(self) > 6 else ''})>"
+        return f"<Runs: {len(self)} ({listed(self, 6)})>"
 
 
 def find_runs(path: str) -> list[tuple[str, str]]:
@@ -195,7 +253,7 @@ def is_archive(names: Sequence[str]) -> bool:
 
 
 def _is_run(path: str) -> bool:
-    """Whether a folder holds a run; an unreadable manifest counts as one, so that opening it reports the problem."""
+    """Whether a folder holds a run; an unreadable manifest counts as one, so that opening it reports the damage."""
     backend = backend_for(path)
     try:
         return is_archive(backend.names()) and Head.read(backend.read(HEAD, 0, 1 << 20)).kind == "run"

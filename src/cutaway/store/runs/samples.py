@@ -10,6 +10,7 @@ import numpy as np
 
 from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import DamagedError, InputError, InputTypeError
+from cutaway.core.formatting import listed, plural
 from cutaway.store.format.ragged import (
     join_ints,
     join_string_lists,
@@ -40,8 +41,13 @@ class Samples:
         return len(next(iter(self.fields.values()))) if self.fields else 0
 
     def __getitem__(self, number: int) -> dict[str, Any]:
+        if isinstance(number, str):
+            known = listed(map(repr, self.fields), 8) or "none"
+            raise InputTypeError(
+                f"samples are counted from 0; {number!r} may be a field: samples.fields[{number!r}]. Fields: {known}."
+            )
         if not -len(self) <= number < len(self):
-            raise IndexError(f"sample {number} of {len(self)}")
+            raise IndexError(f"no sample {number}: this step recorded {plural(len(self), 'sample')}.")
         return {name: _plain(values[number]) for name, values in self.fields.items()}
 
     @property
@@ -86,14 +92,18 @@ class Samples:
 
 
 def packed_samples(fields: Mapping[str, Field]) -> dict[Row, Raw]:
-    """Encode fields of samples as rows and arrays; each field needs one entry per sample."""
+    """Encode fields of samples as rows and arrays.
+
+    Args:
+        fields: name → one entry per sample: texts, lists of tokens, numbers, or an array.
+    """
     for name, values in fields.items():
         is_one = isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__")
         if is_one or (isinstance(values, np.ndarray) and not values.ndim):
             raise InputTypeError(f"the sample field {name!r} is a single {type(values).__name__}; pass one entry per sample.")
     lengths = {name: len(values) for name, values in fields.items()}
     if len(set(lengths.values())) > 1:
-        lengths_text = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        lengths_text = listed((f"{name} {length}" for name, length in lengths.items()), 8)
         raise InputError(f"all sample fields need one entry per sample, but their lengths are: {lengths_text}.")
     rows: dict[Row, Raw] = {}
     for name, values in fields.items():
@@ -123,6 +133,7 @@ def _parts(name: str, values: Field) -> list[tuple[str, Array]]:
         array = np.asarray(entries)
     except ValueError:
         array = np.empty(0, object)
+    # NumPy turns unequal rows into objects or raises, depending on their shapes; both are refused.
     if array.dtype.kind not in "biufc" or len(array) != len(entries):
         raise InputTypeError(f"the sample field {name!r} must be texts, lists of tokens, numbers or an array.")
     return [(_ARRAY, array)]

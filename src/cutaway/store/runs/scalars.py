@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from cutaway.core.errors import NotFoundError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import listed, nearest_hint
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.format.records import Points
 from cutaway.store.runs.series import Curve
 from cutaway.store.runs.timeline import replaced_from
+
+
+_MAX_LISTED = 8
 
 
 class Scalars(Mapping[str, Curve]):
@@ -29,8 +32,9 @@ class Scalars(Mapping[str, Curve]):
 
     def __getitem__(self, name: str) -> Curve:
         if name not in self._points:
-            close = ", ".join(map(repr, nearest(name, self._points))) or ", ".join(map(repr, list(self._points)[:8]))
-            raise NotFoundError(f"no scalar {name!r} was logged. Logged scalars: {close or 'none'}.")
+            near = nearest_hint(str(name), self._points)
+            known = listed(map(repr, self._points), _MAX_LISTED) or "none"
+            raise NotFoundError(f"no scalar {name!r} was logged.{near or f' Logged scalars: {known}.'}")
         if name not in self._curves:
             self._curves[name] = _join_points(self._points[name])
         return self._curves[name]
@@ -64,6 +68,7 @@ def _join_points(parts: Sequence[tuple[Points, int | None]]) -> Curve:
         [np.full(len(points.steps), True) if end is None else points.steps < end for points, end in parts]
     )
     steps, values, elapsed = steps[is_current], values[is_current], elapsed[is_current]
+    # Stable: of several values at one step, the last one logged stays last.
     order = np.argsort(steps, kind="stable")
     curve = Curve(steps[order], values[order], elapsed[order])
     for array in (curve.steps, curve.values, curve.elapsed):

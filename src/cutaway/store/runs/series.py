@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from cutaway.core.arrays import Array
-from cutaway.core.errors import DamagedError, SiteError
-from cutaway.core.formatting import plural
+from cutaway.core.errors import DamagedError, InputTypeError, SiteError
+from cutaway.core.formatting import hint, listed, plural
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.format.passes import PASS_DTYPE, Pass, PassKey, is_selected, pass_name
 from cutaway.store.format.records import GRAD, UPDATE, VALUE, Row, Schema
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _HEAD: Final = ("step", "kind", "site", "iteration", "pass")
 """The first columns of a table."""
+_MAX_LISTED: Final = 8
 _COUNT: Final = "count"
 """The statistic with the number of elements of a tensor."""
 
@@ -39,6 +40,10 @@ class Curve:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """The values alone."""
+        return np.array(self.values, dtype=dtype, copy=copy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,9 @@ class Band:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        raise InputTypeError("a band has three arrays: use band.values (the mean), band.low or band.high.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,7 @@ class Series:
         """Its row in the newest schema; with several passes, that of the first."""
         keys = [key for key in self._selected_keys if key.of == self.of]
         if not keys:
-            known = ", ".join(dict.fromkeys(key.of for key in self._selected_keys)) or "nothing"
+            known = listed(dict.fromkeys(key.of for key in self._selected_keys), _MAX_LISTED) or "nothing"
             where = "" if self.iteration is None else f" in iteration {self.iteration}"
             name = pass_name(self.site, self.pass_)
             raise SiteError(f"{name!r} has no {self.of!r}{where}. It has: {known}.")
@@ -169,21 +177,31 @@ class Series:
         return self.other(UPDATE)
 
     def update_ratio(self, *, kind: str | None = None) -> Curve:
-        """The size of each update relative to the parameter: the ratio of their norms, over the steps."""
+        """The size of each update relative to the parameter: the ratio of their norms, over the steps.
+
+        Args:
+            kind: only steps of this kind.
+        """
         update, parameter = self.update.curve("norm", kind=kind), self.curve("norm", kind=kind)
         both, first, second = np.intersect1d(update.steps, parameter.steps, assume_unique=True, return_indices=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             return Curve(both, update.values[first] / parameter.values[second], update.elapsed[first])
 
     def other(self, of: str, *, iteration: int | None = None) -> Series:
-        """Another quantity of the same tensor, such as its gradient or update, or another iteration: `other("grad/aux")`."""
+        """Another quantity of the same tensor, such as its gradient or update, or another iteration: `other("grad/aux")`.
+
+        Args:
+            of: "value", "grad", "grad/<loss>", "update"…: one of `has`.
+            iteration: only passes of this iteration; None keeps the current selection.
+        """
         series = self.of_(of, iteration=iteration)
         if series is None:
             name = pass_name(self.site, self.pass_)
             wanted = self.iteration if iteration is None else iteration
             where = "" if wanted is None else f" in iteration {wanted}"
+            known = listed(self.has, _MAX_LISTED)
             raise SiteError(
-                f"{name!r} of run {self.run.name!r} has no {of!r}{where}. It has: {', '.join(self.has)}."
+                f"{name!r} of run {self.run.name!r} has no {of!r}{where}.{hint(of, self.has)} It has: {known}."
             )
         return series
 
@@ -193,7 +211,13 @@ class Series:
         return series if of in series.has else None
 
     def where(self, *, kind: str | None = None, iteration: int | None = None, pass_: int | None = None) -> Series:
-        """The same tensor, restricted to one kind of step, one iteration or one pass; None keeps the current selection."""
+        """The same tensor, restricted to one kind of step, one iteration or one pass; None keeps the current selection.
+
+        Args:
+            kind: the kind of step, such as "train".
+            iteration: the iteration, from 1; 0 for outside `run.iteration()`.
+            pass_: the pass within each iteration, from 1.
+        """
         series = self._like(kind=kind, iteration=iteration, pass_=pass_)
         series.row  # noqa: B018  (raises if nothing matches)
         return series
@@ -216,6 +240,17 @@ class Series:
         )
 
     # Statistics over steps
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """The numbers of the only statistic; refuses if there are several."""
+        names = self.run.statistics
+        if len(names) != 1:
+            known = listed(names, _MAX_LISTED) or "none"
+            raise InputTypeError(
+                f"{self!r} has {plural(len(names), 'statistic')}: {known}. Choose one, as in .stats('std'), or get a "
+                "value of one step with run.at(step)[site]."
+            )
+        return np.array(self.stats(names[0]), dtype=dtype, copy=copy)
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -251,9 +286,10 @@ class Series:
 
         If steps have several passes, the array is `[step, pass]`, with the passes of each step in execution order and
         padded with NaN to the maximum number of passes; `passes` tells which is which. Damaged values count as
-        missing and are reported in `run.problems`.
+        missing and are reported in `run.damage`.
 
         Args:
+            statistic: the name of a recorded statistic, such as "std".
             kind: only steps of this kind; the width stays the same.
             iteration: only passes of this iteration.
         """
@@ -262,7 +298,13 @@ class Series:
         return restricted._values(statistic)[restricted._timeline_positions.positions]
 
     def curve(self, statistic: str, *, kind: str | None = None, iteration: int | None = None) -> Curve:
-        """One statistic with its steps and times."""
+        """One statistic with its steps and times; `np.asarray(curve)` is its values.
+
+        Args:
+            statistic: the name of a recorded statistic, such as "std".
+            kind: only steps of this kind.
+            iteration: only passes of this iteration.
+        """
         restricted = self._restricted(kind, iteration)
         return Curve(restricted.steps, restricted.stats(statistic), restricted._elapsed())
 
@@ -271,6 +313,11 @@ class Series:
 
         The mean is weighted by the number of elements of each pass if the statistic `count` was recorded. A pass that is
         not finite makes the mean not finite.
+
+        Args:
+            statistic: the name of a recorded statistic, such as "std".
+            kind: only steps of this kind.
+            iteration: only passes of this iteration.
         """
         restricted = self._restricted(kind, iteration)
         values, elapsed = restricted.stats(statistic), restricted._elapsed()
@@ -306,9 +353,10 @@ class Series:
         """One statistic at every position of the timeline."""
         segments = self.run.archive.segments
         placed = self._timeline_positions
+        # Sessions of one run may differ in dtype; the wider one holds the numbers of all exactly.
         dtype = np.result_type(*{part.schema.dtype for part in placed.parts}, np.float32)
         values = np.full(self._shape, np.nan, dtype)
-        problem: DamagedError | None = None
+        failure: DamagedError | None = None
         n_read = 0
         for part in placed.parts:
             if statistic not in part.schema.statistics:
@@ -322,10 +370,10 @@ class Series:
                     values[self._at(part, column)] = curve
                     n_read += 1
                 except DamagedError as error:
-                    problem = error
+                    failure = error
                     segments.note(error)
-        if problem is not None and not n_read:
-            raise problem
+        if failure is not None and not n_read:
+            raise failure
         return values
 
     @property
@@ -383,6 +431,7 @@ class Series:
         """Table rows: step, kind, iteration, pass, then the statistics.
 
         Args:
+            statistics: names of statistics.
             has_site: whether to add the column `site`.
         """
         at = np.nonzero(self.is_there)

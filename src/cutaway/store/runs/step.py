@@ -7,17 +7,30 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from cutaway.core.arrays import Array, Raw
-from cutaway.core.errors import AmbiguousSiteError, DamagedError, NotSavedError, ShapesDifferError, SiteError
+from cutaway.core.errors import (
+    AmbiguousSiteError,
+    DamagedError,
+    InputTypeError,
+    NotSavedError,
+    ShapesDifferError,
+    SiteError,
+)
 from cutaway.core.sites import split_pass
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import listed, nearest_hint
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.format.passes import Pass, PassKey, Tensors, is_selected, pass_name, pass_text, stack_passes
-from cutaway.store.format.records import GRAD, UPDATE, VALUE, Layout, Row, Schema, StepRecord
+from cutaway.store.format.records import GRAD, SAMPLE, UPDATE, VALUE, Layout, Row, Schema, StepRecord
 from cutaway.store.runs.samples import Samples, read_samples
+
+
+_MAX_SHOWN: Final = 6
+STATE_ROLES: Final = ("parameter", "buffer")
+"""Roles of tensors that belong to the model, not to a batch: their values have no samples."""
 
 
 class Step:
@@ -82,9 +95,10 @@ class Step:
         moment = self._find(site)
         if moment is not None:
             return moment
-        close = nearest(str(site), self._schema.tensors.names)
-        near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
-        raise SiteError(f"step {self.step} did not record {site!r}.{near}")
+        if not isinstance(site, str):
+            raise InputTypeError(f"a site must be text, got {site!r}.")
+        near = nearest_hint(site, self._schema.tensors.names)
+        raise SiteError(f"step {self.step} did not record {site!r}.{near} step.sites lists all {len(self.sites):,}.")
 
     def _find(self, site: object) -> Moment | None:
         """A tensor by any of its names, in the pass that the name selects."""
@@ -107,6 +121,19 @@ class Step:
     def has_samples(self) -> bool:
         """Whether it recorded its samples."""
         return any(row.is_sample for row in self.rows)
+
+    @property
+    def n_samples(self) -> int:
+        """How many samples have values: from their fields, else from the first input; 0 if unknown."""
+        metas = {(row.site, row.of): self.meta(row) for row in self.rows if row.is_sample}
+        for (site, of), meta in metas.items():
+            if meta is not None and meta[1]:
+                if of == f"{SAMPLE}/array":
+                    return meta[1][0]
+                if of == f"{SAMPLE}/lists" or (of == f"{SAMPLE}/starts" and (site, f"{SAMPLE}/lists") not in metas):
+                    return max(meta[1][0] - 1, 0)  # offsets: one more than samples
+        inputs = (self.meta(row) for row in self.rows if row.role == "input" and row.of == VALUE)
+        return next((meta[1][0] for meta in inputs if meta is not None and meta[1]), 0)
 
     @cached_property
     def samples(self) -> Samples:
@@ -175,8 +202,27 @@ class Step:
         block = self._record.block
         return None if position is None or block is None else self._archive.segments.raw(self._index, block, position)
 
+    def required_raw(self, row: Row) -> Raw:
+        """The stored value of a row; `NotSavedError`, which says how to record it, if there is none."""
+        raw = self.raw(row)
+        if raw is None:
+            how = "To get values, record with samples=n."
+            if row.role in STATE_ROLES:
+                how = "To get values, call run.tensor(name, tensor) inside a step."
+            elif self.n_samples:
+                how = (
+                    "Values were recorded at this step, but not of this tensor: without a sample dimension, values are "
+                    "stored up to 65,536 elements."
+                )
+            raise NotSavedError(f"step {self.step} recorded only statistics of {row.site!r}. {how}")
+        return raw
 
-_MAX_SHOWN: Final = 6
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        raise InputTypeError(
+            f"{self!r} has many arrays: use step[site] for one tensor, or step.matrix for the statistics of all."
+        )
+
+
 
 
 class Moment:
@@ -230,14 +276,19 @@ class Moment:
         return numbers.pop() if len(numbers) == 1 else None
 
     def where(self, *, iteration: int | None = None, pass_: int | None = None) -> Moment:
-        """The same tensor in one iteration, or one pass of each; None keeps the current selection."""
+        """The same tensor in one iteration, or one pass of each; None keeps the current selection.
+
+        Args:
+            iteration: the iteration, from 1; 0 for outside `run.iteration()`.
+            pass_: the pass within each iteration, from 1.
+        """
         picked = (
             self._selection[0] if iteration is None else iteration,
             self._selection[1] if pass_ is None else pass_,
         )
         moment = Moment(self.step, self.site, self.of, iteration=picked[0], pass_=picked[1])
         if not moment.n_passes:
-            known = "; ".join(map(pass_text, self._rows)) or "none"
+            known = self._pass_texts() or "none"
             raise SiteError(f"{self._name!r} has no such pass at step {self.step.step}. It has: {known}.")
         return moment
 
@@ -250,17 +301,20 @@ class Moment:
         """The row number of the only pass."""
         if len(self._rows) > 1:
             what = "value" if self.of == VALUE else self.of
-            shown = "; ".join(map(pass_text, list(self._rows)[:_MAX_SHOWN]))  # each may have a comma itself
-            shown += f" and {len(self._rows) - _MAX_SHOWN} more" if len(self._rows) > _MAX_SHOWN else ""
             raise AmbiguousSiteError(
                 f"{self._name!r} ran {len(self._rows)} times at step {self.step.step}, and each pass has its own "
-                f"{what}: {shown}. Select one with .passes[0] to .passes[{len(self._rows) - 1}], or get all "
-                "with .values()."
+                f"{what}: {self._pass_texts()}. Select one with .passes[0] to .passes[{len(self._rows) - 1}], or get all "
+                "with .values."
             )
         number = next(iter(self._rows.values()), None)
         if number is None:
             raise SiteError(f"step {self.step.step} has no {self.of!r} of {self._name!r}.")
         return number
+
+    def _pass_texts(self) -> str:
+        # Semicolons, because the text of a pass may have a comma itself.
+        shown = "; ".join(map(pass_text, list(self._rows)[:_MAX_SHOWN]))
+        return shown + (f" and {len(self._rows) - _MAX_SHOWN} more" if len(self._rows) > _MAX_SHOWN else "")
 
     @property
     def _row(self) -> Row:
@@ -308,9 +362,10 @@ class Moment:
 
     @property
     def value(self) -> Array:
-        """The recorded value as a read-only NumPy array; with several passes, use `values()`."""
+        """The recorded value as a read-only NumPy array; with several passes, use `values`."""
         return self.raw.array()
 
+    @property
     def values(self) -> Array:
         """The recorded values of all passes, stacked along a new first dimension; NaN for a pass without one.
 
@@ -319,7 +374,7 @@ class Moment:
         if not self._recorded:
             self._number  # noqa: B018  (raises: nothing was recorded)
         arrays = [
-            None if number is None else self._raw(self.step.rows[number]).array() for number in self._rows.values()
+            None if number is None else self.step.required_raw(self.step.rows[number]).array() for number in self._rows.values()
         ]
         who = f"{self._name!r} at step {self.step.step}"
         return stack_passes(arrays, list(self._rows), who, "Use [each.value for each in moment.passes].")
@@ -327,19 +382,11 @@ class Moment:
     @property
     def raw(self) -> Raw:
         """The recorded value with its stored dtype: bfloat16 stays bfloat16."""
-        return self._raw(self._row)
+        return self.step.required_raw(self._row)
 
-    def _raw(self, row: Row) -> Raw:
-        raw = self.step.raw(row)
-        if raw is None:
-            is_parameter = row.role in ("parameter", "buffer")
-            how = (
-                "call run.tensor(name, tensor) inside a step"
-                if is_parameter
-                else "record with samples=n"
-            )
-            raise NotSavedError(f"step {self.step.step} recorded only statistics of {row.site!r}. To get values, {how}.")
-        return raw
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """The recorded value; refuses if the tensor has several passes."""
+        return np.array(self.value, dtype=dtype, copy=copy)
 
     @property
     def stats(self) -> Mapping[str, Any]:
@@ -368,7 +415,12 @@ class Moment:
         return self.other(UPDATE)
 
     def other(self, of: str, *, iteration: int | None = None) -> Moment | None:
-        """Another quantity of the same tensor, or another iteration; None if not recorded."""
+        """Another quantity of the same tensor, or another iteration; None if not recorded.
+
+        Args:
+            of: "value", "grad", "grad/<loss>", "update", "unit"…
+            iteration: only passes of this iteration; None keeps the current selection.
+        """
         iteration = self._selection[0] if iteration is None else iteration
         moment = Moment(self.step, self.site, of, iteration=iteration, pass_=self._selection[1])
         return moment if moment._recorded else None

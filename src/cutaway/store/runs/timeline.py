@@ -60,6 +60,7 @@ class Timeline:
 def first_step(index: SessionIndex) -> int | None:
     """The first step that a session wrote anything for; None if there is none."""
     firsts = [index.steps[0].step] if index.steps else []
+    # Scalars count, too: a session may log for many steps before the first one that it records.
     firsts += [int(points.steps.min()) for record in index.scalars[:1] for points in record.points.values()
                if len(points.steps)]  # fmt: skip
     return min(firsts, default=None)
@@ -69,6 +70,7 @@ def replaced_from(sessions: Sequence[SessionIndex]) -> list[int | None]:
     """For each session, the first step that a later session replaces; None if none does."""
     ends: list[int | None] = []
     end: int | None = None
+    # Backwards, because a session is replaced by all later ones: the smallest of their first steps counts.
     for index in reversed(sessions):
         ends.append(end)
         first = first_step(index)

@@ -45,6 +45,7 @@ def run_dataset(statistics: Sequence[str], steps: NDArray[np.int64], chosen: Seq
         values = np.full(shape, np.nan, dtype)
         for number, (series, curve) in enumerate(zip(chosen, curves, strict=True)):
             values[np.searchsorted(steps, curve.steps), number, : series.n_passes] = _with_pass_dim(curve.values)
+        # One pass per step needs no third dimension.
         columns[_escape_surrogates(name)] = (dims, values if n_passes > 1 else values[:, :, 0])
     return _xarray().Dataset(columns, coordinates)
 

@@ -56,11 +56,13 @@ class Encoder:
             return value
         if self._is_tensor(value):
             return ["r"]
+        # NumPy scalars and subclasses of int, float and str become what JSON can hold.
         value = plain(value)
         if isinstance(value, int):
             return value if value.bit_length() <= _MAX_BITS else self._thing(value)
         if isinstance(value, str):
             return value if len(value) <= _MAX_TEXT else self._thing(value)
+        # Again: `plain` may have turned a NumPy scalar into a float or a bool.
         if type(value) in _ATOMS:
             return value
         if isinstance(value, complex):

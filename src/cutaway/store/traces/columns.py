@@ -50,6 +50,7 @@ class ColumnWriter:
         self.rows(name, [[self._number(text) for text in row] for row in rows])
 
     def _number(self, text: str) -> int:
+        # All columns share one table of texts: names, dtypes and paths repeat thousands of times in a trace.
         return self._texts.setdefault(text, len(self._texts))
 
     def arrays(self) -> dict[str, Raw]:

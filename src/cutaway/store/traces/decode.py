@@ -138,6 +138,7 @@ class _TraceDecoder:
     def _parents(self) -> list[tuple[int, ...]]:
         rows = self.columns.rows("nodes/parents", self.n_nodes)
         for node, parents in enumerate(rows):
+            # Parents precede children in every trace; analyses rely on that to finish in one pass, and to terminate.
             if parents and max(parents) >= node:
                 raise DamagedError(f"node {node} of this trace has the parent {max(parents)}, which follows it.")
         return [tuple(parents) for parents in rows]
@@ -167,6 +168,7 @@ class _TraceDecoder:
         started, ended = (columns.numbers(f"events/{name}", n, low=_ANY) for name in ("started", "ended"))
         rows = zip(given, calls, group_numbers, code, instructions, started, ended, strict=True)
         return [
+            # Function, result, versions and context of a call are not stored: a loaded trace cannot run anything.
             (None, args, kwargs, None, call, group, code, instruction, start, end, None, None)
             for (args, kwargs), call, group, code, instruction, start, end in rows
         ]

@@ -131,12 +131,14 @@ def _events(tables: Tables, codes: _Codes, columns: ColumnWriter) -> list[int]:
         if event is None:
             of_node.append(-1)
             continue
+        # By identity: an op with several results has one event, shared by several nodes.
         number = numbers.get(id(event))
         if number is None:
             number = numbers[id(event)] = len(rows)
             rows.append(event)
         of_node.append(number)
     encoder = Encoder(tables.is_tensor)
+    # A loop calls its ops with the same arguments thousands of times; equal texts are stored once.
     distinct: dict[str, int] = {}
     texts = [encoder.arguments(event[1], event[2]) for event in rows]
     columns.numbers("events/arguments", [distinct.setdefault(text, len(distinct)) for text in texts])

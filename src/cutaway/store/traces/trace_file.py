@@ -49,10 +49,10 @@ def read(archive: Archive) -> Trace:
     try:
         document, structure = archive.document(_DOCUMENT), blocks[_STRUCTURE]
     except (NotFoundError, KeyError):
-        problems = "; ".join(archive.problems)
+        damage = "; ".join(archive.damage)
         raise DamagedError(
             f"the trace in {archive.path} was not saved completely, or is damaged"
-            f"{f' ({problems})' if problems else ''}. Save the trace again, to another path."
+            f"{f' ({damage})' if damage else ''}. Save the trace again, to another path."
         ) from None
     try:
         return decode_trace(document, {name: structure.raw(name) for name in structure.names}, blocks, archive.path)

@@ -100,6 +100,7 @@ class ValueWriter:
             return _UNSAVED, 0
         if isinstance(value, Unsaved):
             return self._store_lost(value.reason)
+        # The version, because an in-place op makes another value of the same tensor object.
         key = id(value), version
         slot = self._slots.get(key)
         if slot is None:

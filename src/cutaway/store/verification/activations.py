@@ -24,7 +24,7 @@ def check_activations(archive: Archive, findings: Findings, *, is_live: bool | N
                 source.check(window, site)
         _ = source.problems
     except DamagedError as error:
-        findings.problem(archive.path, str(error).rstrip("."), "these activations cannot be read")
+        findings.damaged(archive.path, str(error).rstrip("."), "these activations cannot be read")
         return
     known = {window.block.name for window in windows_of(archive)}
     after_gap = [name for name in archive.blocks if name not in known]

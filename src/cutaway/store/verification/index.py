@@ -42,18 +42,18 @@ def check_index(backend: Backend, index: SessionIndex, findings: Findings) -> No
             n_damages += 1
             if n_damages <= _MAX_DAMAGES:
                 where = f"{index.name}, bytes {at + damage.start:,}–{at + damage.stop:,}"
-                findings.problem(where, damage.reason, _cost(index, data[damage.start : damage.stop]))
+                findings.damaged(where, damage.reason, _cost(index, data[damage.start : damage.stop]))
         for offset in _dirty_padding(result, data):
-            findings.problem(f"{index.name}, byte {at + offset:,}", "the padding of a frame is not zero")
+            findings.damaged(f"{index.name}, byte {at + offset:,}", "the padding of a frame is not zero")
         at += result.n_read
         keep = data[result.n_read :]
         if len(chunk) < _CHUNK:
             break
     if n_damages > _MAX_DAMAGES:
-        findings.problem(index.name, f"{n_damages - _MAX_DAMAGES:,} more ranges are damaged", "their records are lost")
-    for problem in index.problems:
-        if problem.startswith(f"{index.name}, byte "):  # the checksum is right, but the record is invalid
-            findings.problem(index.name, problem.removeprefix(f"{index.name}, ").rstrip("."), "that record is skipped")
+        findings.damaged(index.name, f"{n_damages - _MAX_DAMAGES:,} more ranges are damaged", "their records are lost")
+    for message in index.damage:
+        if message.startswith(f"{index.name}, byte "):  # the checksum is right, but the record is invalid
+            findings.damaged(index.name, message.removeprefix(f"{index.name}, ").rstrip("."), "that record is skipped")
     if keep:
         findings.remark(
             index.name,

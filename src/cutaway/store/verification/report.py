@@ -1,4 +1,4 @@
-"""Collects problems (with their cost) and remarks, as sentences."""
+"""Collects damage (with its cost) and remarks, as sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MAX_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileDamage:
     """Damage in one file."""
 
     where: str
@@ -28,7 +28,7 @@ class Problem:
 class Findings:
     """Collects what a check finds."""
 
-    problems: list[Problem] = field(default_factory=list)
+    damage: list[FileDamage] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     unindexed: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     """(rank folder, session) → steps in sealed segments."""
@@ -37,8 +37,8 @@ class Findings:
     n_tensors: int = 0
     n_matrices: int = 0
 
-    def problem(self, where: str, what: str, cost: str = "") -> None:
-        self.problems.append(Problem(where, what, cost))
+    def damaged(self, where: str, what: str, cost: str = "") -> None:
+        self.damage.append(FileDamage(where, what, cost))
 
     def remark(self, where: str, what: str) -> None:
         self.remarks.append(f"{where}: {what}.")

@@ -20,4 +20,4 @@ def check_result(archive: Archive, findings: Findings, *, is_live: bool | None) 
     except VersionError as error:
         findings.remark(archive.path, str(error).rstrip("."))
     except DamagedError as error:
-        findings.problem(archive.path, str(error).rstrip("."), "the result cannot be read")
+        findings.damaged(archive.path, str(error).rstrip("."), "the result cannot be read")

@@ -76,11 +76,11 @@ def check_values(
     stem = values_stem(index.folder, index.number, segment)
     file = _open_segment(backend, stem)
     if file is None:
-        findings.problem(stem + SEALED, "the file is missing", _cost_of_blocks(owned))
+        findings.damaged(stem + SEALED, "the file is missing", _cost_of_blocks(owned))
         return ""
     start = _check_head(file, index.values_seals.get(segment), findings)
     if start is None:
-        findings.problem(file.name, "it does not start with a header length", _cost_of_blocks(owned))
+        findings.damaged(file.name, "it does not start with a header length", _cost_of_blocks(owned))
         return file.name
     tensors = _tensors(index, owned, findings)
     if file.name.endswith(SEALED):
@@ -93,7 +93,7 @@ def check_values(
     if bad:
         end = start + max((tensor.stop for tensor in tensors), default=0)
         what = "it is truncated" if file.size < end else "values have a wrong checksum"
-        findings.problem(file.name, what, _cost_of_tensors(bad))
+        findings.damaged(file.name, what, _cost_of_tensors(bad))
     _read_gaps(file, start, tensors, findings, is_part=file.name.endswith(PART))
     return file.name
 
@@ -106,7 +106,7 @@ def check_statistics(
     file = _open_segment(backend, stem)
     cost = f"statistics of {list_steps(record.step for record in steps)} cannot be read"
     if file is None:
-        findings.problem(stem + SEALED, "the file is missing", cost)
+        findings.damaged(stem + SEALED, "the file is missing", cost)
         return ""
     findings.n_matrices += len(steps)
     if file.name.endswith(PART):
@@ -116,7 +116,7 @@ def check_statistics(
     start = _check_head(file, seal, findings)
     entries = None if start is None else _entries(file, start, findings, cost=cost)
     if start is None:
-        findings.problem(file.name, "it does not start with a header length", cost)
+        findings.damaged(file.name, "it does not start with a header length", cost)
     if start is not None and entries is not None:
         _Sealed(file, start, index, seal, findings).check(entries, steps)
     return file.name
@@ -147,9 +147,9 @@ def _check_head(file: _File, seal: Seal | None, findings: Findings) -> int | Non
     head = 8 + length
     if seal is not None and file.name.endswith(SEALED):
         if file.size != seal.size:
-            findings.problem(file.name, f"it has {file.size:,} bytes, but {seal.size:,} were written")
+            findings.damaged(file.name, f"it has {file.size:,} bytes, but {seal.size:,} were written")
         if file.checksum(0, head) != seal.head:
-            findings.problem(
+            findings.damaged(
                 file.name, "its header has a wrong checksum", "other tools may not open it or show wrong names"
             )
     return head
@@ -160,7 +160,7 @@ def _entries(file: _File, start: int, findings: Findings, *, cost: str) -> Mappi
         return parse(file.backend.read(file.name, 8, start - 8), file.size - start)[0]
     except DamagedError as error:
         cost = cost or "other tools cannot open it; Cutaway reads it through its index"
-        findings.problem(file.name, str(error).rstrip("."), cost)
+        findings.damaged(file.name, str(error).rstrip("."), cost)
         return None
 
 
@@ -187,7 +187,7 @@ def _tensors(index: SessionIndex, owned: Sequence[OwnedBlock], findings: Finding
             about = (layout.dtypes[position], layout.shapes[position], _label(rows[row]))
             tensors.append(_Tensor(start, stop, checksum, *about, owner))
     for reason, owners in lost.items():
-        findings.problem(index.name, reason.removeprefix(f"{index.name}: ").rstrip("."), _cost_of_blocks(owners))
+        findings.damaged(index.name, reason.removeprefix(f"{index.name}: ").rstrip("."), _cost_of_blocks(owners))
     return sorted(tensors, key=lambda tensor: (tensor.start, tensor.stop))
 
 
@@ -196,7 +196,7 @@ def _compare_names(file: _File, entries: Mapping[str, Entry], tensors: Sequence[
     missing = [t.key for t in tensors if (t.start, t.stop, t.dtype, t.shape) not in listed_entries]
     if missing:
         what = f"its header lacks {plural(len(missing), 'tensor')} of the index ({list_names(missing)})"
-        findings.problem(file.name, what, "other tools do not show them; Cutaway reads them through its index")
+        findings.damaged(file.name, what, "other tools do not show them; Cutaway reads them through its index")
 
 
 def _read_gaps(file: _File, start: int, tensors: Sequence[_Tensor], findings: Findings, *, is_part: bool) -> None:
@@ -206,6 +206,7 @@ def _read_gaps(file: _File, start: int, tensors: Sequence[_Tensor], findings: Fi
     for tensor in tensors:
         if start + tensor.start > position:
             n_between += start + tensor.start - position
+            # Only to read the bytes: a disk error shows even where no record refers to the data.
             file.checksum(position, min(start + tensor.start, file.size))
         position = max(position, start + tensor.stop)
     n_after = max(file.size - position, 0)
@@ -220,6 +221,7 @@ def _read_gaps(file: _File, start: int, tensors: Sequence[_Tensor], findings: Fi
 
 
 def _check_reserved(file: _File, start: int, findings: Findings) -> None:
+    # A growing file has zeros there; a header in a .part file means that a kill came between writing it and the rename.
     if any(any(chunk) for chunk in file.chunks(8, start)):
         findings.remark(file.name, "it was being sealed when its session ended; its values are read through the index")
 
@@ -241,7 +243,7 @@ def _check_growing(file: _File, index: SessionIndex, steps: Sequence[StepRecord]
     file.checksum(0, file.size)
     if bad:
         what = "it is truncated" if file.size < end else "statistics have a wrong checksum"
-        findings.problem(file.name, what, f"statistics of {list_steps(bad)} cannot be read")
+        findings.damaged(file.name, what, f"statistics of {list_steps(bad)} cannot be read")
     _report_missing_schema(index, unnamed, findings)
     if file.size > end and not unnamed:
         what = f"{file.size - end:,} bytes at its end belong to an unfinished step"
@@ -251,7 +253,7 @@ def _check_growing(file: _File, index: SessionIndex, steps: Sequence[StepRecord]
 def _report_missing_schema(index: SessionIndex, steps: Sequence[int], findings: Findings) -> None:
     if steps:
         cost = f"nothing of {list_steps(steps)} can be read"
-        findings.problem(index.name, "a schema is missing, so the names of its tensors are unknown", cost)
+        findings.damaged(index.name, "a schema is missing, so the names of its tensors are unknown", cost)
 
 
 class _Sealed:
@@ -295,7 +297,7 @@ class _Sealed:
         if is_sound and len(data) % 8 == 0:
             self.steps[schema] = np.frombuffer(data, "<i8")
         else:
-            self.findings.problem(
+            self.findings.damaged(
                 self.file.name,
                 "the list of its steps has a wrong checksum",
                 "statistics of all its steps cannot be read",
@@ -312,7 +314,7 @@ class _Sealed:
         is_fitting = schema is not None and _fits(entry, schema)
         if schema is not None and not is_fitting and steps:
             cost = f"statistics of {list_steps(steps)} cannot be read"
-            self.findings.problem(self.file.name, f"{entry.name} does not have the shape of its schema", cost)
+            self.findings.damaged(self.file.name, f"{entry.name} does not have the shape of its schema", cost)
         bad_steps = []
         if schema is not None and is_fitting:
             matrices = np.frombuffer(data, schema.dtype).reshape(entry.shape)
@@ -327,17 +329,17 @@ class _Sealed:
         curves = f"the curves of {_row_names(schema.rows if schema else (), bad)} at {list_steps(steps)}"
         parts = [curves, *([f"all statistics of {list_steps(bad_steps)}"] if bad_steps else [])]
         cost = f"{join_words(parts)} cannot be read" if steps else ""
-        self.findings.problem(self.file.name, "statistics have a wrong checksum", cost)
+        self.findings.damaged(self.file.name, "statistics have a wrong checksum", cost)
 
     def _report(self, records: Sequence[StepRecord]) -> None:
         stored = {step for steps in self.steps.values() for step in steps.tolist()}
         missing = [record.step for record in records if record.step not in stored and str(record.schema) in self.steps]
         if missing:
             cost = f"statistics of {list_steps(missing)} cannot be read"
-            self.findings.problem(self.file.name, "it lacks some of its steps", cost)
+            self.findings.damaged(self.file.name, "it lacks some of its steps", cost)
         if self.bad_steps:
             cost = f"statistics of {list_steps(self.bad_steps)} cannot be trusted"
-            self.findings.problem(self.file.name, "statistics differ from what was recorded", cost)
+            self.findings.damaged(self.file.name, "statistics differ from what was recorded", cost)
         absent = {record.schema for record in records} - self.index.schemas.keys()
         _report_missing_schema(
             self.index, [record.step for record in records if record.schema in absent], self.findings

@@ -20,7 +20,7 @@ from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.verification.activations import check_activations
 from cutaway.store.verification.index import check_index
-from cutaway.store.verification.report import Findings, Problem, list_names, list_steps
+from cutaway.store.verification.report import FileDamage, Findings, list_names, list_steps
 from cutaway.store.verification.results import check_result
 from cutaway.store.verification.segments import OwnedBlock, check_statistics, check_values, read_whole_file
 
@@ -35,7 +35,7 @@ class Verification:
     """The result of `verify`. True if nothing is damaged."""
 
     path: str
-    problems: tuple[Problem, ...]
+    damage: tuple[FileDamage, ...]
     """Damage, with its cost."""
     remarks: tuple[str, ...]
     """Notable facts that are not damage: leftovers of a killed process, unknown files."""
@@ -51,13 +51,13 @@ class Verification:
     """Whether it was being written during the check; None if unknown."""
 
     def __bool__(self) -> bool:
-        return not self.problems
+        return not self.damage
 
     @property
     def cost(self) -> str:
         """What cannot be read, as one sentence."""
-        costs = list(dict.fromkeys(problem.cost for problem in self.problems if problem.cost))
-        if not self.problems:
+        costs = list(dict.fromkeys(entry.cost for entry in self.damage if entry.cost))
+        if not self.damage:
             return "Everything is intact."
         if not costs:
             return "All recorded data is intact."
@@ -68,14 +68,14 @@ class Verification:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What was read, every problem, every remark, and the total cost."""
+        """What was read, all damage, every remark, and the total cost."""
         summary = (
             f"{self.path}: read {plural(self.n_bytes, 'byte')} in {plural(self.n_files, 'file')}; checked "
             f"{plural(self.n_frames, 'record')}, {plural(self.n_tensors, 'tensor')} and the statistics of "
             f"{plural(self.n_matrices, 'step')}."
         )
-        n_problems = plural(len(self.problems), "problem") if self.problems else "No problems"
-        return (summary, *map(str, self.problems), *self.remarks, f"{n_problems} found. {self.cost}")
+        total = f"Damage found in {plural(len(self.damage), 'place')}." if self.damage else "No damage found."
+        return (summary, *map(str, self.damage), *self.remarks, f"{total} {self.cost}")
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -87,7 +87,11 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     verification = verify("runs/base")
     if not verification:
         print(verification.cost)
+
+    Args:
+        path: the archive.
     """
+    # Without a cache: every byte must come from the disk.
     archive = Archive(path, cache_bytes=0)
     backend, findings = archive.backend, Findings()
     is_live = archive.is_live
@@ -115,7 +119,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
         findings.remarks.append("It is being written, or may be: only what existed at the start was checked.")
     return Verification(
         archive.path,
-        tuple(findings.problems),
+        tuple(findings.damage),
         tuple(findings.remarks),
         len(files),
         findings.n_bytes,
@@ -160,7 +164,7 @@ class _Job:
 
 
 def _run_job(job: _Job, findings: Findings) -> str:
-    """Check a file; an unreadable file is a problem, too."""
+    """Check a file; an unreadable file is damage, too."""
     try:
         try:
             return job.check()
@@ -168,7 +172,7 @@ def _run_job(job: _Job, findings: Findings) -> str:
             return job.check()  # it was sealed in between
     except (OSError, DamagedError) as error:
         why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        findings.problem(job.name, f"it cannot be read: {why.rstrip('.')}", f"the content of {job.name} cannot be read")
+        findings.damaged(job.name, f"it cannot be read: {why.rstrip('.')}", f"the content of {job.name} cannot be read")
         return job.name
 
 
@@ -201,16 +205,16 @@ def _jobs(backend: Backend, index: SessionIndex, findings: Findings) -> list[_Jo
 def _check_files(backend: Backend, archive: Archive, files: Mapping[str, int], findings: Findings) -> None:
     """Check the manifest and the leases; leases have no checksum, but must be readable."""
     findings.n_bytes += max(files.get(HEAD, 0), 0)
-    for problem in archive.manifest_problems:
+    for message in archive.manifest_damage:
         cost = "its creation time is lost" if archive.ranks else _NOTHING
-        findings.problem(HEAD, problem.removeprefix("cutaway.json ").rstrip("."), cost)
-    reported = {*archive.manifest_problems, *(problem for index in _sessions(archive) for problem in index.problems)}
-    for problem in archive.problems:
-        if problem not in reported:
-            findings.problem(archive.path, problem.rstrip("."), "its content cannot be read")
+        findings.damaged(HEAD, message.removeprefix("cutaway.json ").rstrip("."), cost)
+    reported = {*archive.manifest_damage, *(message for index in _sessions(archive) for message in index.damage)}
+    for message in archive.damage:
+        if message not in reported:
+            findings.damaged(archive.path, message.rstrip("."), "its content cannot be read")
     kinds = {index.session.kind for index in _sessions(archive) if index.session}
     if archive.head is not None and kinds and archive.head.kind not in kinds:
-        findings.problem(
+        findings.damaged(
             HEAD, f"it says that this is a {archive.head.kind}, but the sessions say {list_names(sorted(kinds))}"
         )
     for name, size in files.items():
@@ -219,7 +223,7 @@ def _check_files(backend: Backend, archive: Archive, files: Mapping[str, int], f
             continue
         findings.n_bytes += size
         if _lease_session(backend.read(name, 0, _MAX_LEASE + 1)) != int(match[2]):
-            findings.problem(name, "it is not a readable lease")
+            findings.damaged(name, "it is not a readable lease")
 
 
 def _sessions(archive: Archive) -> list[SessionIndex]:
@@ -244,8 +248,8 @@ def _check_end(backend: Backend, index: SessionIndex, findings: Findings, *, is_
         is_closed = isinstance(lease, dict) and lease.get("closed") is True
     except (OSError, ValueError, RecursionError, DamagedError):
         is_closed = False
-    if is_closed and not any(problem.where.startswith(index.name) for problem in findings.problems):
-        findings.problem(
+    if is_closed and not any(entry.where.startswith(index.name) for entry in findings.damage):
+        findings.damaged(
             index.name,
             "its session was closed, but its end record is missing",
             f"the last notes and scalars of session {index.number} may be lost",
@@ -258,12 +262,14 @@ def _check_lost_steps(index: SessionIndex, findings: Findings, *, is_live: bool 
     """Find steps in sealed segments that have no record in the index."""
     known = {record.step for record in index.steps}
     lost = findings.unindexed.get((index.folder, index.number), set()) - known
+    # The writer may have appended these steps after the index was read.
     if is_live is not False and known:
         lost = {step for step in lost if step < max(known)}
-    reported = " ".join(problem.cost for problem in findings.problems)
+    reported = " ".join(entry.cost for entry in findings.damage)
+    # A damaged record of the index already names its step; the same loss is not reported twice.
     if lost and not all(re.search(rf"\b{step}\b", reported) for step in lost):
         cost = f"{list_steps(lost)} cannot be read, although the values are still in the segments"
-        findings.problem(index.name, f"{plural(len(lost), 'step')} in the segments have no record", cost)
+        findings.damaged(index.name, f"{plural(len(lost), 'step')} in the segments have no record", cost)
 
 
 def _check_sessions(archive: Archive, files: Mapping[str, int], findings: Findings) -> None:
@@ -277,11 +283,11 @@ def _check_sessions(archive: Archive, files: Mapping[str, int], findings: Findin
             if number in started and not others:
                 findings.remark(name, "the session ended before it wrote anything")
             else:
-                findings.problem(name, "the file is missing", f"nothing of session {number} can be read")
+                findings.damaged(name, "the file is missing", f"nothing of session {number} can be read")
         for number in sorted(sessions):
             name = session_stem(folder, number) + _LEASE
             if name not in files:
-                findings.problem(name, "the file is missing")
+                findings.damaged(name, "the file is missing")
     sizes = [index.session.world_size for index in archive.sessions() if index.session]
     missing = [str(rank) for rank in range(max(sizes, default=0)) if rank not in archive.ranks]
     if missing:
@@ -303,7 +309,7 @@ def _check_rest(archive: Archive, rest: Mapping[str, int], findings: Findings, *
         except FileNotFoundError:
             continue  # sealed meanwhile
         except OSError as error:
-            findings.problem(name, f"it cannot be read: {error.strerror or error}")
+            findings.damaged(name, f"it cannot be read: {error.strerror or error}")
             continue
         if match is None or (match[3] is None and match[5] != INDEX):
             findings.remark(name, "nothing refers to it, and it is not a Cutaway file")
@@ -312,6 +318,6 @@ def _check_rest(archive: Archive, rest: Mapping[str, int], findings: Findings, *
         elif is_live and int(match[2]) == max(archive.ranks[int(match[1].removeprefix("rank-"))]):
             pass  # it was created after the index was read
         elif match[5] == SEALED:
-            findings.problem(name, "no record refers to it", "its content can be read by other tools only")
+            findings.damaged(name, "no record refers to it", "its content can be read by other tools only")
         else:
             findings.remark(name, "a kill left it while a segment was started or sealed; nothing refers to it")

@@ -108,6 +108,7 @@ class Lease:
             raise InputError(f"patience={patience!r} and beat_every={beat_every!r} must be finite numbers of seconds")
         numbers = _numbers(backend, folder)
         number = max((n for n, _ in numbers), default=0) + 1
+        # A tenth digit would no longer match the file names that readers look for.
         if number > _LAST_NUMBER:
             raise LeaseError(f"{_folder_url(backend, folder)} has a session {number - 1}, the highest possible number")
         last = _newest(backend, folder, numbers)
@@ -154,6 +155,7 @@ class Lease:
         if self._content.pid != os.getpid():
             return
         with self._lock:
+            # If the lease was replaced, it is somebody else's, and must not be closed here.
             if not self._content.closed and self._is_ours():
                 self._rewrite(replace(self._content, closed=True))
             self._content = replace(self._content, closed=True)
@@ -222,6 +224,7 @@ def _wait_for_end(backend: Backend, folder: str, last: _LeaseFile, patience: flo
         now = _read_lease(backend, folder, last.number)
         if now is None or (now.content is not None and now.content.closed):
             return
+        # Bytes, not the beat: an unreadable lease that changes is alive, too.
         if (now.raw, now.size) != (last.raw, last.size):
             raise LeaseError(
                 f"{url} is being written by {who}, on another machine or in another container. "
@@ -235,6 +238,7 @@ def _numbers(backend: Backend, folder: str) -> list[tuple[int, str]]:
     numbers = []
     for name in backend.names(folder):
         match = _NUMBERED.fullmatch(name)
+        # "00001.lease" is not a name that a writer makes; two spellings of one number would confuse the order.
         if match and match[1] == f"{int(match[1]):04d}":
             numbers.append((int(match[1]), match[2]))
     return numbers
@@ -272,6 +276,7 @@ def _parse(raw: bytes) -> _Content | None:
         all(type(number) is int for number in numbers)
         and all(type(text) is str for text in texts)
         and type(content.closed) is bool
+        # os.kill() with 0 or a negative number would address a whole process group.
         and 0 < content.pid < 2**31
     )
     return content if is_valid else None

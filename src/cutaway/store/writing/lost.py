@@ -10,6 +10,7 @@ from time import time
 
 from cutaway.store.format.records import Loss
 
+# A disk that stays full for days must not fill the memory with step numbers.
 _MAX_STEPS = 100_000
 _MAX_REASONS = 100
 _REASONS = {
@@ -41,12 +42,15 @@ def kind_of(error: BaseException) -> str:
 
 @dataclass(slots=True)
 class LossBuffer:
-    """Losses that the index has not recorded yet."""
+    """Losses, until the index has recorded them and afterwards."""
 
+    written: list[Loss] = field(default_factory=list)
+    """Losses that the index has recorded."""
     _steps: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def add(self, what: str, steps: Iterable[int], reason: str) -> None:
         """Add a loss; losses of the same kind and reason share a record."""
+        # Reasons can contain file names, so their number is not bounded otherwise.
         if (what, reason) not in self._steps and len(self._steps) >= _MAX_REASONS:
             reason = "various reasons"
         known = self._steps.setdefault((what, reason), [])
@@ -58,5 +62,14 @@ class LossBuffer:
     def write_all(self, write: Callable[[Loss], None]) -> None:
         """Write each loss; a loss that is written is removed."""
         for (what, reason), steps in list(self._steps.items()):
-            write(Loss(what, tuple(steps), reason, time()))
+            loss = Loss(what, tuple(steps), reason, time())
+            write(loss)
+            self.written.append(loss)
             del self._steps[what, reason]
+
+    @property
+    def all(self) -> tuple[Loss, ...]:
+        """Every loss so far; those that the index has not recorded yet come last."""
+        now = time()
+        pending = [Loss(what, tuple(steps), reason, now) for (what, reason), steps in list(self._steps.items())]
+        return (*self.written, *pending)

@@ -15,6 +15,7 @@ def identity() -> str:
     with suppress(OSError):
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
+        # Two containers on one machine share the boot id but have process ids of their own.
         namespace = os.readlink("/proc/self/ns/pid")
     return f"{os.uname().nodename}/{boot}/{namespace}"
 
@@ -38,9 +39,11 @@ def is_running(pid: int, since: int | None) -> bool:
     except PermissionError:
         pass  # it belongs to another user, so it exists
     status = _status(pid)
+    # No /proc (macOS): the process exists, and nothing tells whether it is the same one. Alive is the safe answer.
     if status is None:
         return True
     state, began = status
+    # A zombie writes nothing, though its parent may keep it around for hours.
     return state not in "ZX" and (since is None or began == since)
 
 

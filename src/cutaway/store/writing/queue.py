@@ -37,6 +37,7 @@ class BoundedQueue(Generic[T]):
     def put(self, item: T, n_bytes: int) -> bool:
         """Add an item, after waiting for room; an item above the limit is queued alone. Returns False if closed."""
         with self._changed:
+            # An item above the limit waits for an empty queue, because there will never be enough room for it.
             if self._n_bytes and self._n_bytes + n_bytes > self._max:
                 began = monotonic()
                 self._changed.wait_for(
@@ -55,6 +56,7 @@ class BoundedQueue(Generic[T]):
         """The next item; None after a timeout, or if closed and empty. Call `done` after each item."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._is_closed, timeout)
+            # The item stays queued until `done`, so that the bytes in progress count against the limit.
             return self._items[0][0] if self._items else None
 
     def done(self) -> None:
@@ -91,5 +93,6 @@ class BoundedQueue(Generic[T]):
     def join(self, timeout: float | None = None) -> bool:
         """Wait until all items added so far are processed; False after a timeout."""
         with self._changed:
+            # Items that others add meanwhile do not count: otherwise a busy producer would block flush() forever.
             upto = self._n_put
             return self._changed.wait_for(lambda: self._n_done >= upto, timeout)

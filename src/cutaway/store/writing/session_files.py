@@ -95,6 +95,7 @@ class SessionFiles:
     def step(self, about: StepRecord, matrix: NDArray[np.generic] | None, values: Mapping[int, Raw]) -> None:
         """Append a step; once this returns, it survives the death of the process."""
         schema = self._schema_of(about.schema)
+        # Data first, then the frame that refers to it: whatever a crash leaves behind, no frame points to nothing.
         block = self._write_values(schema, values, str(about.step)) if values else None
         location: tuple[int, int, int] | None = None
         try:
@@ -147,6 +148,7 @@ class SessionFiles:
         return monotonic() - self._began
 
     def _write(self, frame: bytes) -> None:
+        # Before any other record, so that the index tells about a sealed file as soon as it can be written again.
         while self._pending_seals:
             frame_owed, then = self._pending_seals[0]
             self._index.write([frame_owed])
@@ -229,6 +231,7 @@ class SessionFiles:
         segment = self._values
         if segment is None:
             return
+        # Sealing renames and removes files. A session that was taken over must leave them to its successor.
         self._guard()
         self._values = None
         if segment.is_empty:

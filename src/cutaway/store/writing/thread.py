@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock, Thread, current_thread
-from time import monotonic
+from time import monotonic, time
 
 from cutaway.core.errors import LeaseError
+from cutaway.store.format.problems import BY_CUTAWAY, lost_text
+from cutaway.store.format.records import Loss, Note
 from cutaway.store.writing.lease import Lease
 from cutaway.store.writing.lost import LossBuffer, kind_of, reason_of
 from cutaway.store.writing.queue import BoundedQueue
@@ -48,7 +50,10 @@ class WriterThread:
 
     def __init__(self, log: SessionFiles, lease: Lease, queue_bytes: int, beat_every: float) -> None:
         self.acknowledged: int | None = None
-        self.problems: deque[str] = deque(maxlen=_MAX_PROBLEMS)
+        self.notes: list[Note] = []
+        """Failures without data loss, which the index records as notes."""
+        self.unrecorded: deque[str] = deque(maxlen=_MAX_PROBLEMS)
+        """Failures that the index cannot record, because it is closed or belongs to another session."""
         self.n_lost = 0
         """Number of jobs given up for good."""
         self._log = log
@@ -76,15 +81,21 @@ class WriterThread:
         if not self._queue.put(job, job.n_bytes + _JOB_BYTES):
             self.n_lost += bool(job.what)
             reason = self._stopped or "the writer is already closed"
-            self._report(f"{_job_text(job.what, job.steps)} could not be written: {reason}", key=reason)
+            self._report_unrecorded(f"{lost_text(job.what, job.steps)} could not be written: {reason}", key=reason)
 
     def scalars(self, step: int, values: Mapping[str, float], elapsed: float) -> None:
         """Add scalars; they are written together with others."""
         is_first, full = self._scalar_buffer.add(step, values, elapsed)
         if full is not None:
             self.put(self._scalars_job(full))
+        # The thread may sleep until the next heartbeat; it wakes up to write this scalar within 0.25 seconds.
         elif is_first:
             self.put(_WAKE)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What could not be written so far."""
+        return self._losses.all
 
     @property
     def seconds_waited(self) -> float:
@@ -154,7 +165,8 @@ class WriterThread:
         except Exception as error:
             if job.retry and self._keep_for_retry(job):
                 reason = reason_of(error)
-                self._report(f"{_job_text(job.what, job.steps)} could not be written yet: {reason}", key=kind_of(error))
+                # Not among the problems: a retry may still write it, and if none does, it becomes a loss.
+                self._report(f"{lost_text(job.what, job.steps)} could not be written yet: {reason}", key=kind_of(error))
             else:
                 self._record_loss(job.what, job.steps, reason_of(error), kind_of(error))
         else:
@@ -176,7 +188,10 @@ class WriterThread:
         """Periodic work: heartbeat, scalars, retries."""
         now = monotonic()
         while self._log.problems:
-            self._report(*self._log.problems.popleft())
+            message, key = self._log.problems.popleft()
+            # Once per cause: on a disk that cannot sync, each note would itself cause the next.
+            if self._report(message, key):
+                self._note(message)
         if now - self._last_beat >= self._beat_every and not self._stopped:
             self._last_beat = now
             try:
@@ -192,7 +207,15 @@ class WriterThread:
 
     def _stop(self, why: str) -> None:
         self._stopped = why
-        self._report(why)
+        self._report_unrecorded(why)
+
+    def _note(self, message: str) -> None:
+        if self._stopped:
+            self.unrecorded.append(message)
+            return
+        note = Note(message, None, time(), "error", BY_CUTAWAY)
+        self.notes.append(note)
+        self._run_job(Job("note", lambda: self._log.record(note.to_record()), retry=True))
 
     def _write_scalars(self) -> None:
         self._last_scalars = monotonic()
@@ -233,44 +256,44 @@ class WriterThread:
             if self._stopped:
                 self._log.close_files()
             else:
+                # An end record promises that every loss is recorded; without one, readers expect missing data.
                 self._log.close(is_whole=not self._losses)
         except Exception as error:
             message = f"the run could not be closed properly but stays readable: {reason_of(error)}"
-            self._report(message, key=kind_of(error))
+            self._report_unrecorded(message, key=kind_of(error))
         while self._log.problems:
-            self._report(*self._log.problems.popleft())
+            self._report_unrecorded(*self._log.problems.popleft())
         try:
             self._lease.close()
         except Exception as error:
             _logger.info("cannot release the lease: %s", reason_of(error))
 
     def _record_loss(self, what: str, steps: Iterable[int], reason: str, key: str = "") -> None:
+        # Jobs without a name, such as a wake-up or a flush, lose nothing.
         if not what:
             return
         known = tuple(steps)
         self.n_lost += 1
         self._losses.add(what, known, reason)
-        self._report(f"{_job_text(what, known)} could not be written: {reason}", key=key or reason)
+        self._report(f"{lost_text(what, known)} could not be written: {reason}", key=key or reason)
 
-    def _report(self, message: str, key: str = "") -> None:
-        """Store a message, and warn about it once per cause. Must never stop the program."""
+    def _report_unrecorded(self, message: str, key: str = "") -> None:
+        self.unrecorded.append(message)
+        self._report(message, key)
+
+    def _report(self, message: str, key: str = "") -> bool:
+        """Warn once per cause; returns whether the cause is new. Must never stop the program."""
         with self._report_lock:
-            self.problems.append(message)
             is_known = (key or message) in self._warned
             self._warned.add(key or message)
         if is_known:
-            return
+            return False
         _logger.warning("%s", message)
         try:
             warnings.warn(f"cutaway: {message}", RuntimeWarning, stacklevel=2)
         except Exception:
-            pass  # warnings are errors in this program: the message is still in `problems`
-
-
-def _job_text(what: str, steps: tuple[int, ...]) -> str:
-    if not steps:
-        return what
-    return f"{what} (step {steps[0]})" if len(steps) == 1 else f"{what} (steps {steps[0]}–{steps[-1]})"
+            pass  # warnings are errors in this program: `Writer.problems` has the message anyway
+        return True
 
 
 _WAKE = Job("", lambda: None)

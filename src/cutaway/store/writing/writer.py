@@ -23,6 +23,7 @@ from cutaway.store.backends.backend import Backend, backend_for
 from cutaway.store.format.filenames import HEAD, rank_folder, rank_of, session_of
 from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode, scan
 from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind
+from cutaway.store.format.problems import BY_CUTAWAY, is_problem, problems_of
 from cutaway.store.format.records import MOST_CELLS, Block, BlockRecord, Note, Row, Schema, Session, StepRecord
 from cutaway.store.format.segments import Limits
 from cutaway.store.writing.lease import Lease
@@ -52,6 +53,14 @@ class Writer:
     """Writes one session of an archive; a context manager. Existing data is never changed.
 
     Do not change arrays that you pass until they are written: `flush` waits for that.
+
+    Args:
+        path: the folder of the archive.
+        kind: "run", "trace", "activations", "result" or "generation".
+        resume: whether to add a session to an existing archive.
+        rank: the rank of this process in a distributed job.
+        world_size: the number of processes in that job.
+        options: durability, memory and heartbeats; see `Options`.
     """
 
     def __init__(
@@ -65,8 +74,8 @@ class Writer:
         options: Options | None = None,
     ) -> None:
         options = options or Options()
-        self.path = os.fspath(path)
         self.backend = backend_for(path)
+        self.path = os.fspath(path)
         self._pid = os.getpid()
         folder = rank_folder(rank)
         self.head = _claim(self.backend, self.path, kind, rank, resume=resume)
@@ -85,13 +94,20 @@ class Writer:
         self._schemas: dict[tuple[Any, ...], Schema] = {}
         self._by_id: dict[int, Schema] = {}
         self._last_step = -1
+        self._problem_notes: list[Note] = []
         # A program that ends without closing its writer loses nothing. The thread holds no reference to the writer.
         atexit.register(self._worker.close)
 
     # Data
 
     def schema(self, rows: Sequence[Row], statistics: Sequence[str] = (), *, dtype: str = "float32") -> int:
-        """The id of a schema with these rows and statistics; equal arguments return the same id."""
+        """The id of a schema with these rows and statistics; equal arguments return the same id.
+
+        Args:
+            rows: what is recorded: one row per tensor, quantity and pass.
+            statistics: names of the columns of each step's matrix.
+            dtype: the dtype of that matrix, "float32" or "float64".
+        """
         key = (tuple(rows), tuple(statistics), dtype)
         cached = self._schemas.get(key)
         if cached is None:
@@ -121,7 +137,16 @@ class Writer:
         values: Mapping[int, Raw] | None = None,
         about: Mapping[str, Plain] | None = None,
     ) -> None:
-        """Write a step: its matrix `[row, statistic]`, and the values of some rows. Step numbers must increase."""
+        """Write a step: its matrix `[row, statistic]`, and the values of some rows. Step numbers must increase.
+
+        Args:
+            step: the number of the step.
+            schema: the id that `schema` returned.
+            kind: the kind of step, such as "train".
+            matrix: the statistics, copied; None if there are none.
+            values: row number → array, for the rows with values.
+            about: further plain data.
+        """
         known = self._known(schema)
         if type(step) is not int or not self._last_step < step < _MAX_STEP:
             raise InputError(f"step {step!r} does not follow step {self._last_step}. Step numbers must increase.")
@@ -134,16 +159,24 @@ class Writer:
                 raise InputError(
                     f"the matrix of statistics has shape {list(matrix.shape)}, but the schema needs {wanted}."
                 )
+            # A copy: the caller may reuse its buffer while the step waits in the queue.
             matrix = np.array(matrix, dtype=known.dtype, order="C")
         record = StepRecord(step, kind, time(), self._log.elapsed, schema, None, None, dict(about or {}))
         frame = _checked_frame(record.to_record(), StepRecord.read)
         n_bytes = len(frame) + (0 if matrix is None else known.matrix_bytes) + _size(values)
+        # Only now: a step that was refused must not block its number.
         self._last_step = step
         log, matrix_ = self._log, matrix
         self._put(Job("steps", lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))
 
     def block(self, name: str, arrays: Mapping[str, Raw], about: Mapping[str, Plain] | None = None) -> None:
-        """Write a named group of arrays."""
+        """Write a named group of arrays.
+
+        Args:
+            name: the name of the block; a later block of the same name replaces it.
+            arrays: the arrays by name.
+            about: further plain data.
+        """
         schema = self.schema([Row(site) for site in arrays])
         numbered = dict(enumerate(arrays.values()))
         known = dict(about or {})
@@ -164,6 +197,12 @@ class Writer:
         """Write a note."""
         note = Note(text, step, time(), level, dict(about or {}))
         self._record(_checked_frame(note.to_record(), Note.read), "note")
+        if is_problem(note) and self._is_same_process():
+            self._problem_notes.append(note)
+
+    def problem(self, text: str, *, step: int | None = None, level: str = "error") -> None:
+        """Write a note about a problem of the recording itself; `problems` lists it, here and in the loaded run."""
+        self.note(text, step=step, level=level, about=BY_CUTAWAY)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars of one step. They reach the disk within 0.25 seconds, or with the next step."""
@@ -201,8 +240,9 @@ class Writer:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong so far."""
-        return tuple(self._worker.problems)
+        """What went wrong so far: `Run.problems` of this session, then what the archive cannot record."""
+        worker = self._worker
+        return (*problems_of([*self._problem_notes, *worker.notes], worker.losses), *worker.unrecorded)
 
     @property
     def n_lost(self) -> int:
@@ -286,6 +326,7 @@ def _claim(backend: Backend, path: str, kind: Kind, rank: int, *, resume: bool) 
         return head
     if HEAD in names:
         return Head(kind, "", "")  # damaged; another session's file is not replaced
+    # A folder with other files belongs to someone else; only an empty or new one becomes an archive.
     others = [name for name in names if rank_of(name) is None and not name.startswith(".")]
     if others:
         raise ExistsError(f"{path} has other files ({listed(sorted(others), 3)}). Use an empty or new folder.")

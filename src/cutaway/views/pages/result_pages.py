@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cutaway.core.units.unit_sites import unit_name
 from cutaway.results.ablation import Ablation
 from cutaway.results.attention import Attention
 from cutaway.results.clusters import Clusters
@@ -66,9 +67,15 @@ def clusters_page(clusters: Clusters) -> Page:
     several = [cluster for cluster in order if sizes[cluster] > 1][:_MOST_CLUSTERS]
     rows = []
     for cluster in several:
-        names = [_name(clusters, unit) for unit in members[cluster][:_MOST_MEMBERS].tolist()]
+        names = [unit_name(clusters.names, unit) for unit in members[cluster][:_MOST_MEMBERS].tolist()]
         more = ", …" if sizes[cluster] > _MOST_MEMBERS else ""
-        rows.append((_name(clusters, int(clusters.independent[cluster])), int(sizes[cluster]), ", ".join(names) + more))
+        rows.append(
+            (
+                unit_name(clusters.names, int(clusters.independent[cluster])),
+                int(sizes[cluster]),
+                ", ".join(names) + more,
+            )
+        )
     like = "|r|" if clusters.absolute else "r"
     facts = [
         Fact("units", f"{clusters.n_units:,}"),
@@ -106,10 +113,6 @@ def stability_page(stability: Stability) -> Page:
 
 def _one_section_page(title: str, section: Section) -> Page:
     return Page(title, "", [section], topic="neurons")
-
-
-def _name(clusters: Clusters, unit: int) -> str:
-    return f"#{unit}" if clusters.names is None else clusters.names[unit]
 
 
 _PAGES: dict[type, Callable[[Any], Page]] = {

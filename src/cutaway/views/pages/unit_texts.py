@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import nearest_hint, plural
 from cutaway.results.words import Context, TopContexts
 from cutaway.store.activations.activations import Activations
@@ -42,6 +42,11 @@ def units_text(
         scale: "std" colors by z-scores over all rows, "raw" by the values themselves.
         title: the title of the block.
     """
+    if not isinstance(acts, Activations):
+        raise InputTypeError(
+            f"got a {type(acts).__name__}, which has no sentences: pass the result of cutaway.collect, or "
+            "Activations.of(x, words=…)."
+        )
     indices = unit_numbers(units, acts.names)
     values = _scale_values(acts.columns(indices), scale)  # (row, unit)
     rows_of = _strongest(acts, values, n) if items is None else [_rows(acts, item) for item in items]
@@ -129,16 +134,16 @@ def _strongest(acts: Activations, values: NDArray[np.float64], n: int) -> list[N
     """Rows of the sentences with the strongest activation of any unit, strongest first; repeated sentences once."""
     most = np.abs(values).max(axis=1, initial=0.0)
     seen: set[int] = set()
-    found: dict[tuple[str, ...], NDArray[np.int64]] = {}
+    rows_by_text: dict[tuple[str, ...], NDArray[np.int64]] = {}
     for row in np.argsort(-most, kind="stable").tolist():
         item = int(acts.items[row])
         if item not in seen:
             seen.add(item)
             rows = _rows(acts, item)
-            found.setdefault(tuple(_words(acts, rows)), rows)
-        if len(found) >= n:
+            rows_by_text.setdefault(tuple(_words(acts, rows)), rows)
+        if len(rows_by_text) >= n:
             break
-    return list(found.values())
+    return list(rows_by_text.values())
 
 
 def _rows(acts: Activations, item: int) -> NDArray[np.int64]:
@@ -157,8 +162,8 @@ def _context(context: Context, acts: Activations | None, values: NDArray[np.floa
     if acts is None or values is None:
         tokens = [*context.before, context.word, *context.after]
         place = len(context.before)
-        own = context.around or [context.score if at == place else None for at in range(len(tokens))]
-        return Text(tokens, [own], title=title, marks=[place])
+        scores = context.around or [context.score if at == place else None for at in range(len(tokens))]
+        return Text(tokens, [scores], title=title, marks=[place])
     same = np.flatnonzero(acts.items == context.item)
     place = int(np.searchsorted(same, context.row))
     rows = same[max(0, place - _AROUND) : place + _AROUND + 1]

@@ -14,15 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 from cutaway.core.arrays import Array, Raw
-from cutaway.core.errors import InputError, NotSavedError, SiteError, SiteSyntaxError, UnitError
+from cutaway.core.errors import InputError, SiteError, SiteSyntaxError, UnitError
 from cutaway.core.sites import Site
 from cutaway.core.statistics import PER_SAMPLE, PER_UNIT
 from cutaway.core.units.layout import UnitLayout
-from cutaway.store.format.records import SAMPLE, VALUE, Row
+from cutaway.store.format.records import VALUE, Row
 from cutaway.store.runs.run import Run
-from cutaway.store.runs.step import Step
+from cutaway.store.runs.step import STATE_ROLES, Step
 
-_STATE_ROLES: Final = ("parameter", "buffer")
 _SPATIAL: Final = re.compile(r"([123])d$")
 
 
@@ -56,21 +55,14 @@ def kept_values(run: Run, step: Step, row: Row) -> KeptValues:
     own = row_at(step, row)
     if own is None:
         raise SiteError(f"{row.of!r} of {row.site!r} was not recorded at step {step.step}.")
-    raw = step.raw(own)
-    n_kept = n_samples(step)
-    if raw is None:
-        how = "record with samples=n to keep values"
-        if row.role in _STATE_ROLES:
-            how = "call run.tensor(name, tensor) inside a step to keep one"
-        elif n_kept:
-            how = "tensors without a batch dimension are kept up to 65,536 elements"
-        raise NotSavedError(f"only statistics were recorded at step {step.step} for {row.site!r}: {how}.")
+    raw = step.required_raw(own)
+    n_kept = step.n_samples
     layout = _layout(run, step, own, raw.shape, n_kept)
     if layout is None:
         return KeptValues(raw, raw.shape, 0, None, None)
     # Only the shape is needed, and a broadcast scalar takes no memory.
     units = layout.samples_first(np.broadcast_to(np.int8(0), raw.shape))[1]
-    is_batched = bool(units.samples) and row.role not in _STATE_ROLES
+    is_batched = bool(units.samples) and row.role not in STATE_ROLES
     return KeptValues(raw, units.shape, units.shape[0] if is_batched else 0, layout, units)
 
 
@@ -84,7 +76,7 @@ def _layout(run: Run, step: Step, row: Row, shape: tuple[int, ...], n_kept: int)
     dimension = None if run.unit_rule == "graph" else _unit_dimension(run, step, row, shape)
     if dimension is None:
         return None
-    is_batched = row.role not in _STATE_ROLES and n_kept > 0 and shape[0] == n_kept and dimension != 0
+    is_batched = row.role not in STATE_ROLES and n_kept > 0 and shape[0] == n_kept and dimension != 0
     layout = UnitLayout(tuple((size,) for size in shape), samples=(0,) if is_batched else ())
     return layout.with_units([dimension])
 
@@ -93,23 +85,6 @@ def row_at(step: Step, row: Row, of: str | None = None) -> Row | None:
     """The row in the schema of a step, or another row of the same tensor."""
     number = step.row_number(row.site, row.of if of is None else of, row.iteration)
     return None if number is None else step.rows[number]
-
-
-def n_samples(step: Step) -> int:
-    """Number of kept samples: from their fields, else from the first input."""
-    metas = {(row.site, row.of): step.meta(row) for row in step.rows if row.is_sample}
-    for (site, of), meta in metas.items():
-        if meta is not None and meta[1]:
-            if of == f"{SAMPLE}/array":
-                return meta[1][0]
-            if of == f"{SAMPLE}/lists" or (of == f"{SAMPLE}/starts" and (site, f"{SAMPLE}/lists") not in metas):
-                return max(meta[1][0] - 1, 0)  # offsets: one more than samples
-    for row in step.rows:
-        if row.role == "input" and row.of == VALUE:
-            found = step.meta(row)
-            if found is not None and found[1]:
-                return found[1][0]
-    return 0
 
 
 def table_row_of(row: Row, what: str) -> str:
@@ -179,7 +154,7 @@ def _unit_dimension(run: Run, step: Step, row: Row, shape: tuple[int, ...]) -> i
     if not shape:
         return None
     last = len(shape) - 1
-    guess = last if row.role in _STATE_ROLES else _unit_dimension_by_class(run, row.site, len(shape))
+    guess = last if row.role in STATE_ROLES else _unit_dimension_by_class(run, row.site, len(shape))
     of_units = row_at(step, row, table_row_of(row, "unit"))
     meta = None if of_units is None else step.meta(of_units)
     if meta is None or len(meta[1]) != 2 or shape[guess] == meta[1][1]:

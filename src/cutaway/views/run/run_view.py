@@ -42,8 +42,8 @@ class RunItem:
     n_tensors: int
     kinds: tuple[str, ...]
     """Kinds of steps, in order of first occurrence."""
-    problems: tuple[str, ...]
-    """Damage, or why it could not be opened."""
+    damage: tuple[str, ...]
+    """Damage on disk, or why it could not be opened."""
     ranks: tuple[int, ...] = ()
     """The ranks that wrote; other fields describe the first of them, or the requested one."""
     page: PageItem | None = None
@@ -143,7 +143,8 @@ class RunView:
     """Fields of samples at any step: text, label…"""
     config: dict[str, Any]
     environment: dict[str, Any]
-    problems: tuple[str, ...]
+    damage: tuple[str, ...]
+    """Damage on disk that reading has found so far."""
     lost: tuple[LostView, ...]
     """Data that could not be written."""
 
@@ -177,16 +178,15 @@ def run_item(run: Run, *, name: str | None = None) -> RunItem:
         last_step=int(steps[-1]) if len(steps) else None,
         n_tensors=len(run.sites),
         kinds=run.kinds,
-        problems=run.problems,
+        damage=run.damage,
         ranks=run.ranks,
     )
 
 
-def other_item(name: str, path: str, *, kind: RunKind = "run", problem: str = "") -> RunItem:
+def other_item(name: str, path: str, *, kind: RunKind = "run", damage: str = "") -> RunItem:
     """The list entry of a saved trace, or of something that could not be opened."""
-    problems = (problem,) if problem else ()
-    state: RunState = "unknown" if problem else "ended"
-    return RunItem(item_id(name), name, path, kind, state, 0, None, 0, (), problems)
+    state: RunState = "unknown" if damage else "ended"
+    return RunItem(item_id(name), name, path, kind, state, 0, None, 0, (), (damage,) if damage else ())
 
 
 def archive_item(archive: Archive, *, name: str, edition: str) -> RunItem:
@@ -196,7 +196,7 @@ def archive_item(archive: Archive, *, name: str, edition: str) -> RunItem:
     state: RunState = "unknown" if is_live is None else "live" if is_live else "ended" if is_ended else "killed"
     page = (collection_item if archive.kind == "activations" else result_item)(archive, edition=edition)
     kind: RunKind = "activations" if archive.kind == "activations" else "result"
-    return RunItem(item_id(name), name, archive.path, kind, state, 0, None, 0, (), tuple(archive.problems), page=page)
+    return RunItem(item_id(name), name, archive.path, kind, state, 0, None, 0, (), tuple(archive.damage), page=page)
 
 
 def _state(run: Run) -> RunState:
@@ -248,7 +248,7 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         ),
         config=_plain_map(run.config),
         environment=_plain_map(run.environment),
-        problems=run.problems,
+        damage=run.damage,
         lost=tuple(LostView(loss.what, loss.steps, loss.reason, _time(loss.time)) for loss in run.losses[-_MOST_LOST:]),
     )
 

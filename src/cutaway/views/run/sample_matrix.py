@@ -12,7 +12,7 @@ from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.statistics import PER_SAMPLE
 from cutaway.store.format.records import UPDATE, Row, quantity_of
 from cutaway.store.runs.step import Step
-from cutaway.views.run.kept_values import n_samples, recorded_table, row_at
+from cutaway.views.run.kept_values import recorded_table, row_at
 from cutaway.views.run.rows import Matrix, RunRows
 
 _STATE_ROLES: Final = ("parameter", "buffer")
@@ -25,7 +25,7 @@ def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
     Statistics known only for the whole batch are NaN.
     """
     at = rows.run.at(step)
-    n = n_samples(at)
+    n = at.n_samples
     if not 0 <= sample < n:
         raise InputError(f"sample {sample} was not kept: step {step} has {n} samples, counted from 0.")
     batch = rows.matrix(at)

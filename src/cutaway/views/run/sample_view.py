@@ -13,7 +13,6 @@ from cutaway.core.arrays import Array
 from cutaway.core.errors import DamagedError
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.samples import Samples
-from cutaway.views.run.kept_values import n_samples
 from cutaway.views.values.value_view import clipped_repr
 
 _MOST_SHOWN: Final = 256
@@ -73,7 +72,7 @@ def samples_view(run: Run, step: int) -> SamplesView:
     """The known fields of the kept samples of a step; damage is reported in `why_missing`."""
     at = run.at(step)
     try:
-        n_kept = n_samples(at)
+        n_kept = at.n_samples
         samples = at.samples
     except DamagedError as error:
         return SamplesView(at.step, 0, (), (), str(error))

@@ -265,7 +265,7 @@ def test_bad_input_is_an_error_that_says_where(change: Any, said: str) -> None:
         ({"l1": -1}, "l1=-1"),
         ({"solver": "newton"}, "'full'"),
         ({"validation": 1.0}, r"in \[0, 1\)"),
-        ({"max_iter": 0}, "1 is"),
+        ({"max_iter": 0}, "must be 1 or more"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], said: str) -> None:

@@ -19,7 +19,7 @@ const ITEMS: readonly RunItem[] = [
   exampleItem("run"), shelved("best", {}), shelved("acts", { type: "Activations", sites: SITES, n_rows: 1, n_units: 6 }),
   shelved("lens", { topic: "language", type: "Lens" }), shelved("more", { type: "Activations", sites: SITES.slice(0, 1) }),
 ];
-const broken = exampleItem("broken", { kind: "result", problems: ["it is damaged"] });
+const broken = exampleItem("broken", { kind: "result", damage: ["it is damaged"] });
 const stateAfter = (actions: readonly Action[] | null): string => toHash(actions!.reduce(reduce, INITIAL));
 
 test("each tab has its own, collections first, and what cannot be opened is not left out", () => {

@@ -90,7 +90,7 @@ function firstOf(items: readonly RunItem[]): string[] {
 }
 
 function unknown(id: string): RunItem {
-  return { id, name: id, path: "not in this folder", kind: "run", state: "unknown", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [], ranks: [], page: null };
+  return { id, name: id, path: "not in this folder", kind: "run", state: "unknown", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], damage: [], ranks: [], page: null };
 }
 
 /** Listen to growth events and refetch what is shown. */

@@ -1,4 +1,4 @@
-// The Notes tab: searchable notes, configuration, and problems while recording.
+// The Notes tab: searchable notes, configuration, and damage.
 
 import { useMemo, useState } from "preact/hooks";
 import { Icon } from "../../graph/icons";
@@ -41,7 +41,7 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
           </div>
           {selected !== null && isHere(selected) && <button type="button" class="button" onClick={() => act({ do: "tab", tab: "tensors" })}>Tensors at step {choice.step.toLocaleString("en")}</button>}
         </div>
-        <Problems run={run} />
+        <Damage run={run} />
         {notes.length ? (
           <VirtualTable label="Notes" columns={columns} rows={rows} selected={selected}
             onSelect={select} empty="No matches" />
@@ -102,12 +102,12 @@ function when(time: number): string {
 }
 
 /** What is damaged, and what could not be written. */
-function Problems({ run }: Pick<PanelProps, "run">) {
-  if (!run.problems.length && !run.lost.length) return null;
+function Damage({ run }: Pick<PanelProps, "run">) {
+  if (!run.damage.length && !run.lost.length) return null;
   return (
     <div class="note failure troubles" role="alert">
-      {run.problems.slice(0, 20).map((problem) => <p key={problem}>{problem}</p>)}
-      {run.problems.length > 20 && <p>and {run.problems.length - 20} more. Run cutaway verify to list them.</p>}
+      {run.damage.slice(0, 20).map((message) => <p key={message}>Damage: {message}</p>)}
+      {run.damage.length > 20 && <p>Damage: {run.damage.length - 20} more. Run cutaway verify to list all.</p>}
       {run.lost.slice(0, 20).map(({ what, steps, reason }, i) => (
         <p key={i}>Not written: {what}{steps.length ? `, ${counted(steps.length, "step")} from ${steps[0].toLocaleString("en")}` : ""}. {reason}</p>
       ))}

@@ -97,7 +97,7 @@ function List({ own, item, onChoose }: ListProps) {
 }
 
 function Entry({ item, isOn, onChoose }: { item: RunItem; isOn: boolean; onChoose(id: string): void }) {
-  const trouble = item.problems[0] ?? "";
+  const trouble = item.damage[0] ?? "";
   return (
     <li>
       <button type="button" aria-current={isOn} title={[item.path, trouble].filter(Boolean).join("\n")} onClick={() => onChoose(item.id)}>
@@ -170,8 +170,8 @@ function SelectedItem({ topic, item, items, unit: asked, act, client, isDark }: 
   return (
     <div class={`blocks page-pane${isDark ? " dark" : ""}`} ref={place}>
       {isCollection && sites.length > 0 && <UnitBar sites={sites} unit={unit} onGo={go} />}
-      {item.page && item.problems.length > 0 && <div class="note failure page-trouble" role="alert">{item.problems.slice(0, 5).map((problem) => <p key={problem}>{problem}</p>)}</div>}
-      {!item.page ? <Failure what={item.name} error={item.problems[0] ?? "It could not be opened."} />
+      {item.page && item.damage.length > 0 && <div class="note failure page-trouble" role="alert">{item.damage.slice(0, 5).map((message) => <p key={message}>{message}</p>)}</div>}
+      {!item.page ? <Failure what={item.name} error={item.damage[0] ?? "It could not be opened."} />
         : error ? <Failure what={unit || item.name} error={error} />
         : value ? <PageContent view={value} isDark={isDark} isOld={isOld} />
         : <Hint title="Loading…" isQuiet />}

@@ -73,6 +73,7 @@ class Greedy:
     def residuals(self) -> Floats:
         """(class, unit): s², the residual of M given the selected units."""
         left = self._scatter.diagonals - (self._rows**2).sum(axis=1)
+        # Of a unit that the selected ones determine exactly, only rounding is left.
         return np.asarray(np.maximum(left, 1e-12 * self._scatter.diagonals))
 
     def add(self, unit: int) -> None:
@@ -82,6 +83,7 @@ class Greedy:
         for code, x in self._chunks():
             x = x - torch.as_tensor(means[code], dtype=x.dtype, device=x.device)
             column[code] += (x.mT @ x[:, unit]).double().cpu().numpy()
+        # The diagonal of M includes the prior, which the product of the rows lacks.
         column[:, unit] = self._scatter.diagonals[:, unit]
         left = np.sqrt(self.residuals[:, unit])
         row = (column - np.einsum("kd,kdu->ku", self._rows[:, :, unit], self._rows)) / left[:, None]
@@ -107,6 +109,7 @@ class Greedy:
         for code, terms, x in self._scored(chunks):
             minus = terms.exact(code, x)
             log_posteriors = -minus - torch.logsumexp(-minus, 0)  # (class, row, unit)
+            # A posterior of 1 would make the log of the rest minus infinity.
             log_others = torch.log1p(-log_posteriors.exp().clamp_(max=1 - 1e-7))
             log_others[code] = log_posteriors[code]
             total += log_others.sum(1, dtype=torch.float64).cpu().numpy()
@@ -120,10 +123,10 @@ class Greedy:
         total: Tensor | None = None
         n_rows = np.zeros(len(self._scatter.counts))
         for code, terms, x in self._scored(chunks):
-            found = terms.minus_log(code, x)
-            if not math.isfinite(float(found.sum())):  # a ratio overflowed at a very unlikely row
-                found = terms.minus_log_exactly(code, x)
-            total = found.double() if total is None else total.add_(found)
+            minus_log = terms.minus_log(code, x)
+            if not math.isfinite(float(minus_log.sum())):  # a ratio overflowed at a very unlikely row
+                minus_log = terms.minus_log_exactly(code, x)
+            total = minus_log.double() if total is None else total.add_(minus_log)
             n_rows[code] += len(x)
         if total is None:
             return np.zeros(self._scatter.means.shape[1])

@@ -44,8 +44,8 @@ class NestedGaussians:
         joint = self._log_joint(x)
         if not every:
             joint = joint[-1:]
-        found: Floats = joint - np.logaddexp.reduce(joint, axis=2, keepdims=True)
-        return found if every else found[0]
+        posteriors: Floats = joint - np.logaddexp.reduce(joint, axis=2, keepdims=True)
+        return posteriors if every else posteriors[0]
 
     def information(self, x: Floats, codes: Ints) -> Floats:
         """(unit,): mutual information in bits of the first unit, the first two, … and the class of these rows.
@@ -59,15 +59,15 @@ class NestedGaussians:
         """(unit, row, class)."""
         n_units = self.means.shape[1]
         sizes = np.arange(1, n_units + 1)
-        found = np.empty((n_units, len(x), len(self.counts)))
+        joint = np.empty((n_units, len(x), len(self.counts)))
         for code, count in enumerate(self.counts.tolist()):
             white = (x - self.means[code]) @ self.whiteners[code].T  # (row, unit)
             squares = (white**2).cumsum(axis=1)
             divisor = divisors(count, sizes, self.n_all)
             log_det = 2 * self.log_diagonals[code].cumsum() - sizes * np.log(divisor)
             log_density = -0.5 * (sizes * np.log(2 * np.pi) + log_det + divisor * squares)
-            found[:, :, code] = log_density.T + self.log_priors[code]
-        return found
+            joint[:, :, code] = log_density.T + self.log_priors[code]
+        return joint
 
 
 def divisors(count: float | Ints, size: int | Ints, n_all: int | None) -> Floats:
@@ -92,6 +92,7 @@ def fit_gaussians(x: Floats, codes: Ints, n_classes: int, n_all: int | None = No
     identity = np.broadcast_to(np.eye(n_units), scatters.shape)
     return NestedGaussians(
         means=means,
+        # solve leaves rounding above the diagonal, and a prefix must not depend on later units.
         whiteners=np.tril(np.linalg.solve(factors, identity)),
         log_diagonals=np.log(np.einsum("kii->ki", factors)),
         counts=counts,
@@ -105,7 +106,7 @@ def with_prior(scatter: Floats, counts: Ints, variances: Floats) -> Floats:
     Args:
         variances: (unit,): variance over all rows.
     """
-    found = scatter + scatter / (counts - 1)[:, None]
+    diagonals = scatter + scatter / (counts - 1)[:, None]
     within = scatter.sum(axis=0) / max(int(counts.sum()) - len(counts), 1)
     least = _LEAST_VARIANCE * np.maximum(within, _LEAST_VARIANCE * variances)
-    return np.asarray(np.maximum(found, least * counts[:, None]))
+    return np.asarray(np.maximum(diagonals, least * counts[:, None]))

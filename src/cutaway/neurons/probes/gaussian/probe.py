@@ -143,7 +143,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_dead = np.zeros(len(scores), np.bool_)
         is_dead[self.dead_] = True
         rest = np.setdiff1d(np.arange(len(scores)), self.selected_)
-        two = len(self.classes_) == 2
+        is_binary = len(self.classes_) == 2
         about = {
             "compat": self.compat,
             "unit": "bits",
@@ -157,7 +157,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "gaussian",
             scores,
             order=np.concatenate([self.selected_, best_first(scores, rest, is_dead)]),
-            signs=self._signs[1] if two else None,
+            signs=self._signs[1] if is_binary else None,
             names=self._names,
             dead=self.dead_,
             about=about,
@@ -214,6 +214,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.is_held_out_ = bool(rows.is_out.any())
         scored = test if self.is_held_out_ else train
         self.label_information_ = greedy.label_gains(scored)
+        # Units are selected on fitted rows and measured on held-out ones, else the measure would be biased.
         first = greedy.gains()
         self.unit_information_ = greedy.gains(test) if self.is_held_out_ else first.copy()
         for information in (self.unit_information_, *self.label_information_):
@@ -222,6 +223,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._signs[:, self.dead_] = 0
         gains = first
         for _ in range(min(self.n_units, n_units - len(self.dead_))):
+            # A constant unit has no density, so it must never be selected.
             gains[self.dead_] = -np.inf
             greedy.add(int(gains.argmax()))
             if len(greedy.chosen) < min(self.n_units, n_units - len(self.dead_)):

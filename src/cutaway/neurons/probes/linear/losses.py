@@ -37,6 +37,7 @@ class Penalty:
         if not self.is_norm:
             gradient[:, :-1].add_(weights, alpha=self.l2)
             return self.l2 / 2 * squares
+        # The norm has no gradient at zero; 0 is a valid subgradient.
         if squares > 0:
             gradient[:, :-1].add_(weights, alpha=self.l2 / squares**0.5)
         return self.l2 * float(squares**0.5)

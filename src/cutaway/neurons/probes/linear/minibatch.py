@@ -77,6 +77,7 @@ class _Adam:
         theta.sub_(rates * mean)
         if l1:
             weights = theta[:, :-1]
+            # softshrink takes one threshold for all weights, so each is divided by its own rate first.
             weights.copy_(functional.softshrink(weights / rates[:, :-1], l1) * rates[:, :-1])
 
 
@@ -88,6 +89,7 @@ def train_like_neurox(
     The objective is cross-entropy (or squared error, not halved) + l1 · Σ|W| + l2 · sqrt(ΣW²), with the full penalty in
     every batch.
     """
+    # Drawn on the CPU, as NeuroX does; generators of GPUs need not be saved.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = torch.nn.Linear(n_units, n_outputs)
@@ -99,6 +101,7 @@ def train_like_neurox(
         total, n_rows = 0.0, 0
         for x, y in batches():
             optimizer.zero_grad()
+            # `fit` runs under no_grad.
             with torch.enable_grad():
                 outputs = layer(x)
                 fit = (

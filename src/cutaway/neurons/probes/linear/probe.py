@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from cutaway.core.errors import FitError
+from cutaway.core.formatting import hint, listed
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.probes import base, save
 from cutaway.neurons.probes.linear.losses import Kind, Penalty, losses
@@ -158,6 +159,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             outputs = np.concatenate([np.zeros_like(outputs), outputs], axis=1)
         return np.asarray(outputs - np.logaddexp.reduce(outputs, axis=1, keepdims=True))
 
+    # scikit-learn asks by hasattr whether an estimator has probabilities.
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """(row, class)."""
@@ -175,17 +177,17 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         dead = self.dead_ if not self.compat else None
         about = {"l1": self.l1, "l2": self.l2, "task": self.task_, "compat": self.compat, "n_iter": self.n_iter_}
-        minimum = mass_order(self.weights_)
+        units_by_mass = mass_order(self.weights_)
         strongest = self.weights_[_shares_of(self.weights_).argmax(axis=0), np.arange(self.weights_.shape[1])]
-        order = minimum.order if dead is None else _dead_last(minimum.order, dead)
+        order = units_by_mass.order if dead is None else _dead_last(units_by_mass.order, dead)
         return ranked(
             "linear",
-            minimum.scores,
+            units_by_mass.scores,
             order=order,
             signs=np.sign(strongest) if len(self.weights_) == 1 else np.zeros(len(strongest)),
             names=self._names,
             dead=dead,
-            tiers=minimum.cutoffs,
+            tiers=units_by_mass.cutoffs,
             about=about,
             per_label={} if self.task_ == "regression" else dict(self._rankings(dead, about)),
         )
@@ -248,17 +250,19 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise FitError(f"{name}={getattr(self, name)!r}: use one of {choices}.")
         for name in ("l1", "l2", "tol"):
             if not getattr(self, name) >= 0:
-                raise FitError(f"{name}={getattr(self, name)!r}: 0 is the least.")
+                raise FitError(f"{name}={getattr(self, name)!r}: must be 0 or more.")
         for name in ("max_iter", "batch_size"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise FitError(f"{name}={getattr(self, name)!r}: 1 is the least.")
+                raise FitError(f"{name}={getattr(self, name)!r}: must be 1 or more.")
 
     def _read_labels(self, values: NDArray[Any], task: str) -> tuple[Kind, int, Ints | None]:
         if task == "regression":
+            # A refitted probe must not look like a classifier to scikit-learn.
             self.__dict__.pop("classes_", None)
             return "numbers", 1, None
         classes = base.classes_of(values)
         self.classes_ = classes.labels
+        # NeuroX has one output per class, also for two classes.
         if len(classes.labels) == 2 and not self.compat:
             return "binary", 1, classes.codes
         return "classes", len(classes.labels), classes.codes
@@ -309,6 +313,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return minimum if early_stopping is None else early_stopping.best(minimum)
 
     def _is_full(self, matrix: Matrix) -> bool:
+        # NeuroX's training is defined in batches, so its full minimum is computed on request only.
         if self.solver == "auto":
             return not self.compat and matrix.n_rows * matrix.n_units * matrix.dtype.itemsize <= FULL_BYTES
         return self.solver == "full"
@@ -328,17 +333,17 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         matrix = base.matrix_of(self, X, reset=False)
         coef, intercept = np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)
-        minimum = np.empty((matrix.n_rows, coef.shape[1]))
+        outputs = np.empty((matrix.n_rows, coef.shape[1]))
         for rows, block in matrix.blocks():
-            minimum[rows] = block.astype(np.float64) @ coef + intercept
-        return minimum
+            outputs[rows] = block.astype(np.float64) @ coef + intercept
+        return outputs
 
     def _rankings(self, dead: Ints | None, about: dict[str, Any]) -> Iterator[tuple[Any, Ranking]]:
         shares = _shares_of(self.weights_)
         for i, label in enumerate(self.classes_.tolist()):
             row, sign = (i, 1) if len(self.weights_) > 1 else (0, 1 if i else -1)
             signs = sign * np.sign(self.weights_[row])
-            minimum = ranked(
+            ranking = ranked(
                 "linear",
                 shares[row],
                 signs=signs,
@@ -347,23 +352,25 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 tiers=mass_order(self.weights_[row]).cutoffs,
                 about={**about, "label": label},
             )
-            yield label, minimum
+            yield label, ranking
 
     def _weights_of(self, label: Any) -> Floats:
         if label is None or len(self.weights_) == 1:
             return self.weights_
         where = np.flatnonzero(self.classes_ == label)
         if not len(where):
-            known = ", ".join(map(repr, self.classes_.tolist()))
-            raise FitError(f"no class {label!r}. Classes: {known}.")
+            known = self.classes_.tolist()
+            raise FitError(
+                f"no class {label!r}.{hint(label, map(str, known))} Classes: {listed(map(repr, known), 10)}."
+            )
         return self.weights_[where]
 
-    def _merge_units(self, minimum: list[Ints], *, is_least: bool = False) -> Ints:
-        if len(minimum) == 1:
-            return minimum[0]
+    def _merge_units(self, units_of_class: list[Ints], *, is_least: bool = False) -> Ints:
+        if len(units_of_class) == 1:
+            return units_of_class[0]
         order = mass_order(self.weights_).order
         return (order[::-1] if is_least else order)[
-            np.isin(order[::-1] if is_least else order, np.concatenate(minimum))
+            np.isin(order[::-1] if is_least else order, np.concatenate(units_of_class))
         ]
 
     def _is_regression(self) -> bool:

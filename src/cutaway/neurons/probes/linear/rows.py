@@ -129,6 +129,7 @@ class Rows:
 
 def _standardize(x: Tensor, standardize: bool) -> tuple[Tensor, Scaling]:
     mean = x.mean(0, dtype=torch.float64)
+    # Centered first: in float32, E[x²] - E[x]² cancels for units far from zero.
     centered = x - mean.to(x.dtype)
     std = (centered.square().mean(0, dtype=torch.float64) - centered.mean(0, dtype=torch.float64).square()).clamp_(
         min=0
@@ -148,7 +149,7 @@ def _scaling(mean: Floats, std: Floats, standardize: bool, dtype: Any) -> Scalin
 def _read_rows(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[Any]:
     """Read these rows, which must be ascending."""
     source = matrix.source
-    found = source[rows] if isinstance(source, np.ndarray) else source.rows(rows).array()
-    chosen = np.asarray(found if matrix.units is None else found[:, matrix.units], matrix.dtype)
+    values = source[rows] if isinstance(source, np.ndarray) else source.rows(rows).array()
+    chosen = np.asarray(values if matrix.units is None else values[:, matrix.units], matrix.dtype)
     check_finite(chosen, int(rows[0]), matrix.units)
     return np.array(chosen, order="C")

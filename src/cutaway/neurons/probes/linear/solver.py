@@ -77,6 +77,7 @@ class _Search:
     def __init__(self, problem: Problem, penalty: Penalty, theta: Tensor) -> None:
         self._problem, self._penalty = problem, penalty
         self._l1 = torch.full_like(theta, penalty.l1)
+        # The last column holds the intercepts, which are not penalized.
         self._l1[:, -1] = 0.0
         self._pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=_MEMORY)
         self._metric = _Metric(problem, penalty)
@@ -95,6 +96,7 @@ class _Search:
             return True
         if not self._pairs:
             return False
+        # Old curvature pairs may point uphill: start again from the metric alone.
         self._pairs.clear()
         return self._try(self._direction())
 
@@ -105,6 +107,7 @@ class _Search:
         while length >= _LEAST_STEP:
             candidate = theta + length * direction
             if self._penalty.l1:
+                # Projection of OWL-QN: a weight that would change its sign becomes exactly zero.
                 candidate = torch.where((candidate * orthant > 0) | (self._l1 == 0), candidate, 0.0)
             value, gradient = self._smooth(candidate)
             value += self._penalty.absolute(candidate)
@@ -152,6 +155,7 @@ class _Search:
 
     def _remember(self, moved: Tensor, turned: Tensor) -> None:
         bend = _dot(moved, turned)
+        # Pairs of positive curvature only keep the L-BFGS matrix positive definite.
         if bend > 1e-10 * float(moved.norm() * turned.norm()):
             self._pairs.append((moved, turned, 1.0 / bend))
 
@@ -185,6 +189,7 @@ class _Metric:
             return
         mask = is_free.to(self._gram.dtype)
         cut = self._gram * mask[:, :, None] * mask[:, None, :]
+        # A 1 on the diagonal of fixed weights keeps the matrix invertible; `solve` masks them.
         cut.diagonal(dim1=1, dim2=2).add_(1.0 - mask)
         self._factor = torch.linalg.cholesky(cut)  # (output, unit + 1, unit + 1)
 
@@ -201,4 +206,5 @@ class _Metric:
 
 
 def _dot(a: Tensor, b: Tensor) -> float:
+    # float64, because the line search compares small differences of these sums.
     return float((a * b).sum(dtype=torch.float64))

@@ -59,6 +59,7 @@ def mass_order(weights: Any, n_steps: int = N_STEPS) -> MassOrder:
         ahead = np.concatenate([[0.0], row[order].cumsum()[:-1]])[: len(order)]
         # A unit enters at the first step whose mass exceeds the mass of the units before it.
         reached = np.searchsorted(row.sum() * (np.arange(n_steps + 1) / n_steps), ahead, side="right")
+        # NeuroX lists the first unit of each class at p = 0 already.
         reached[:1] = 0
         tiers[order] = np.minimum(tiers[order], reached)
     return _in_tiers(tiers, n_steps + 1, shares)
@@ -88,13 +89,13 @@ def holding(weights: Any, mass: float, *, is_least: bool = False) -> list[Ints]:
     """
     if not 0 <= mass <= 1:
         raise InputError(f"mass={mass}: must be a fraction from 0 to 1.")
-    found = []
+    units_of_class = []
     for row in np.atleast_2d(np.abs(np.asarray(weights, np.float64))):
         order = np.argsort(row if is_least else -row, kind="stable")
         sums = row[order].cumsum()
         n = int(np.searchsorted(sums, mass * sums[-1], side="left")) + 1
-        found.append(order[: min(n, len(order))].astype(np.int64))
-    return found
+        units_of_class.append(order[: min(n, len(order))].astype(np.int64))
+    return units_of_class
 
 
 def above(weights: Any, fraction: float) -> list[Ints]:
@@ -107,11 +108,11 @@ def above(weights: Any, fraction: float) -> list[Ints]:
     """
     if not 0 <= fraction <= 1:
         raise InputError(f"fraction={fraction}: must be a fraction from 0 to 1.")
-    found = []
+    units_of_class = []
     for row in np.atleast_2d(np.abs(np.asarray(weights, np.float64))):
         order = np.argsort(-row, kind="stable")
-        found.append(order[row[order] > fraction * row.max()].astype(np.int64))
-    return found
+        units_of_class.append(order[row[order] > fraction * row.max()].astype(np.int64))
+    return units_of_class
 
 
 def _shares(weights: Any) -> Floats:

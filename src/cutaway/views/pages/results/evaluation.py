@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cutaway.core.formatting import fixed, plural
+from cutaway.core.units.unit_sites import unit_name
 from cutaway.results.evaluation import Estimate, Evaluation, Layers
 from cutaway.views.pages.model import (
     Bars,
@@ -259,10 +260,7 @@ def _null_bars(evaluation: Evaluation) -> Bars:
 
 def _stability_table(evaluation: Evaluation) -> Table:
     units = evaluation.units[:_MOST_UNITS]
-    rows = [
-        (f"#{unit}" if evaluation.names is None else evaluation.names[unit], float(evaluation.chosen[unit]))
-        for unit in units.tolist()
-    ]
+    rows = [(unit_name(evaluation.names, unit), float(evaluation.chosen[unit])) for unit in units.tolist()]
     return Table([Column("unit"), Column("fraction of splits", "share")], rows)
 
 

@@ -1,0 +1,47 @@
+"""Explains a call with too many positional arguments better than Python's own `TypeError` does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from cutaway.core.errors import InputTypeError
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def explain_positional(advice: str) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Decorator: `advice` says what to write instead of an extra positional argument.
+
+    The signature that `help()` and editors show stays the same.
+
+    >>> @explain_positional("Write fit().")
+    ... def fit(*, steps=3): ...
+    >>> fit(5)
+    Traceback (most recent call last):
+    cutaway.errors.InputTypeError: fit() got 1 positional argument too many, an int. Write fit().
+    """
+
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        parameters = inspect.signature(function).parameters.values()
+        n_positional = sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
+        name = function.__qualname__.removesuffix(".__init__")
+
+        @wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Result:
+            if len(args) > n_positional:
+                extra = [f"{_article(type(each).__name__)}" for each in args[n_positional:]]
+                count = f"{len(extra)} positional argument{'s' if len(extra) > 1 else ''} too many"
+                raise InputTypeError(f"{name}() got {count}, {' and '.join(extra)}. {advice}")
+            return function(*args, **kwargs)
+
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
