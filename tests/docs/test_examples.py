@@ -88,7 +88,7 @@ def wait_for(url: str, *names: str, seconds: float) -> None:
     while not set(names) <= listed:
         assert monotonic() < until, f"only {sorted(listed)} after {seconds} seconds"
         with urllib.request.urlopen(f"{url}api/runs") as response:
-            listed = {item["name"] for item in json.load(response) if not item["problems"]}
+            listed = {item["name"] for item in json.load(response) if not item["damage"]}
         sleep(0.1)
 
 
