@@ -23,7 +23,7 @@ from cutaway.core.version import __version__ as __version__
 from cutaway.graph.op import Op as Op
 from cutaway.graph.trace import Trace as Trace
 from cutaway.lm.generation.generate import generate as generate
-from cutaway.recording.recorder import record as record
+from cutaway.recording.record import record as record
 from cutaway.results.generation import Generation as Generation
 from cutaway.server.show import show as show
 from cutaway.store.activations.activations import Activations as Activations

@@ -204,3 +204,21 @@ def test_an_iteration_is_asked_for_by_its_number(ask: Ask, base: Path) -> None:
     curves = ask("query", base, "encoder.0", "--stat", "std", "--iteration", "0", "--json").document["curves"]
     assert [one["iteration"] for one in curves] == [0]
     assert "has no 'value' in iteration 9" in ask("query", base, "encoder.0", "--iteration", "9").err
+
+
+def test_options_of_curves_without_a_tensor_say_that_they_need_one(ask: Ask, base: Path) -> None:
+    for option, value in (("stat", "std"), ("of", "grad"), ("kind", "long"), ("steps", "1:3"), ("iteration", "1")):
+        answer = ask("query", base, f"--{option}", value)
+        assert (answer.code, answer.out) == (2, "")
+        assert f"--{option} needs a tensor, as in `cutaway query {base} TENSOR --{option} …`" in answer.err
+
+
+def test_an_unknown_tensor_or_statistic_names_the_nearest_and_the_command(ask: Ask, base: Path) -> None:
+    unknown = ask("query", base, "tokns")
+    assert "no site matches 'tokns' in run 'base'. Nearest: 'tokens'" in unknown.err
+    assert f"`cutaway query {base}` lists all" in unknown.err
+    assert ask("query", base, "tokns", "--at-step", "-1").err == unknown.err
+    for more in ([], ["--at-step", "-1"]):
+        answer = ask("query", base, "tokens", "--stat", "maen", *more)
+        assert answer.code == 2
+        assert "run 'base' has no statistic 'maen'. Nearest: 'mean'" in answer.err

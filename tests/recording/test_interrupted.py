@@ -188,10 +188,12 @@ def test_closing_inside_a_step_ends_it_and_later_calls_do_nothing(tmp_path: Path
 
 
 def test_numbers_and_notes_between_steps_belong_to_the_step_before(tmp_path: Path) -> None:
-    with cutaway.record(tmp_path / "run", mlp(), every=1) as run:
+    model = mlp()
+    with cutaway.record(tmp_path / "run", model, every=1) as run:
         run.log(start=1)
         for number in (3, 7):
             with run.step(number=number):
+                model(torch.randn(2, 4))
                 run.log(inside=number)
             run.log(after=number)
             run.note("after")

@@ -58,7 +58,9 @@ def test_what_changes_afterwards_is_kept_as_it_was(tmp_path: Path) -> None:
     label, words = torch.tensor([1, 2, 3]), [["a"], ["b"], ["c"]]
     array = np.array([1.0, 2.0, 3.0])
     first_two = SampleSelection(2)
-    fields = {name: select_field(name, field, first_two) for name, field in (("l", label), ("w", words), ("a", array))}
+    fields = {
+        name: select_field(name, field, first_two)[0] for name, field in (("l", label), ("w", words), ("a", array))
+    }
     label.zero_(), words[0].append("x"), array.fill(0)
     assert fields["l"]().tolist() == [1, 2]
     assert fields["w"]() == [["a"], ["b"]]

@@ -545,9 +545,10 @@ def test_parametrized_and_lazy_modules(tmp_path: Path) -> None:
 
 
 def test_a_lazy_module_that_never_ran_is_no_trouble(tmp_path: Path) -> None:
-    with cutaway.record(tmp_path / "run", nn.Sequential(nn.LazyLinear(3)), every=1, samples=1) as run:
-        with run.step():
-            pass
+    run = cutaway.record(tmp_path / "run", nn.Sequential(nn.LazyLinear(3)), every=1, samples=1)
+    with run.step():
+        pass
+    run.close()  # the end of a `with` block would warn that the model was never called
     loaded(tmp_path / "run")
 
 
@@ -826,11 +827,12 @@ def test_other_threads_are_left_alone(tmp_path: Path) -> None:
 
 def test_replicas_run_with_their_own_parameters(tmp_path: Path) -> None:
     model = mlp()
-    with cutaway.record(tmp_path / "run", model, every=1) as run:
-        with run.step():
-            replica = model[0]._replicate_for_data_parallel()
-            replica.weight, replica.bias = torch.zeros(8, 4), torch.ones(8)
-            assert torch.equal(replica(torch.randn(2, 4)), torch.ones(2, 8))
+    run = cutaway.record(tmp_path / "run", model, every=1)
+    with run.step():
+        replica = model[0]._replicate_for_data_parallel()
+        replica.weight, replica.bias = torch.zeros(8, 4), torch.ones(8)
+        assert torch.equal(replica(torch.randn(2, 4)), torch.ones(2, 8))
+    run.close()  # the end of a `with` block would warn that the model was never called
     assert "0" not in loaded(tmp_path / "run").sites
 
 

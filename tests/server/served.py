@@ -41,7 +41,7 @@ def serving(*paths: str | os.PathLike[str], port: int = 0, **options: Any) -> It
     server = Server(made)
     thread = threading.Thread(target=server.run, args=([socket],), daemon=True)
     thread.start()
-    until = monotonic() + 20
+    until = monotonic() + 120
     while not server.started and monotonic() < until:
         sleep(0.01)
     assert server.started, "the viewer did not start"
@@ -50,7 +50,7 @@ def serving(*paths: str | os.PathLike[str], port: int = 0, **options: Any) -> It
     finally:
         STOPPED.add(url)
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive(), "the viewer did not end"
 
 

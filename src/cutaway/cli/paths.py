@@ -7,7 +7,7 @@ import glob
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from cutaway.core.errors import InputError, NotFoundError, StoreError
 from cutaway.store.backends.backend import backend_for
@@ -17,7 +17,6 @@ from cutaway.store.runs.run import Run
 from cutaway.store.runs.run_set import find_folders, is_archive
 from cutaway.store.writing.lease import state as lease_state
 
-_MAX_DEPTH: Final = 4
 State = Literal["live", "ended", "killed", "unknown"]
 
 
@@ -34,10 +33,25 @@ def find_archives(paths: list[str]) -> list[ArchivePath]:
     archives: dict[str, ArchivePath] = {}
     for path in paths:
         for match in _below(path):
+            # By real path: an archive that is named twice, or through a link, is listed once.
             archives.setdefault(os.path.realpath(match.path) if "://" not in path else match.path, match)
     if not archives:
-        raise NotFoundError(f"no Cutaway archive at {', '.join(map(repr, paths))}. Give a run, or a folder of runs.")
+        reason = f": {_reason(paths[0])}" if len(paths) == 1 else ""
+        raise NotFoundError(
+            f"no Cutaway archive at {', '.join(map(repr, paths))}{reason}. Give a run, or a folder of runs."
+        )
     return list(archives.values())
+
+
+def _reason(path: str) -> str:
+    """Why there is no archive at a path."""
+    if glob.has_magic(path):
+        return "the pattern matches none"
+    if not os.path.exists(path):
+        return "the path does not exist"
+    if not os.path.isdir(path):
+        return "it is a file, and archives are folders"
+    return "the folder and its subfolders hold none" if os.listdir(path) else "the folder is empty"
 
 
 def runs_at(paths: list[str], *, rank: int | None = None, session: int | None = None) -> dict[str, Run]:
@@ -52,6 +66,7 @@ def runs_at(paths: list[str], *, rank: int | None = None, session: int | None = 
         run = Run(archive)
         run = run if rank is None else run.rank(rank)
         run = run if session is None else run.session(session)
+        # Two folders may hold runs of the same name.
         runs[place.name if place.name not in runs else place.path] = run
     if not runs:
         raise InputError(f"{others[0]} is not a run: `cutaway info {others[0]}` shows what it holds.")
@@ -79,6 +94,7 @@ def state_of(archive: Archive) -> State:
     if is_live is None:
         return "unknown"
     for rank, sessions in archive.ranks.items():
+        # The newest session decides: earlier ones may have been killed and resumed.
         if sessions and not sessions[max(sessions)].is_ended:
             lease = lease_state(archive.backend, rank_folder(rank))
             if lease is None or not lease.closed:

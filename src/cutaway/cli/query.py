@@ -10,8 +10,11 @@ from cutaway.cli.paths import add_steps, damage_of, holds_archives, runs_at
 from cutaway.cli.query_records import print_notes, print_samples, print_scalars
 from cutaway.cli.query_tensors import print_curves, print_sites, print_step, print_values
 from cutaway.core.errors import InputError
+from cutaway.store.format.records import VALUE
 
 _MAX_DAMAGE = 10
+_CURVE_OPTIONS = ("stat", "of", "kind", "iteration", "steps")
+"""Options that select from curves: without a tensor they would be ignored."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at", action="append", default=[], metavar="SITE", help="a tensor, even if a path has its name"
     )
     parser.add_argument("--stat", action="append", metavar="NAME", help="a statistic (default: all)")
-    parser.add_argument("--of", default="value", help="value, grad, grad/<loss>, inner_grad, update… (default: value)")
+    parser.add_argument("--of", help="value, grad, grad/<loss>, inner_grad, update… (default: value)")
     parser.add_argument("--kind", help="only steps of this kind")
     parser.add_argument("--iteration", type=int, metavar="N", help="only this iteration within steps; SITE:2 is pass 2")
     add_steps(parser)
@@ -49,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    listing_options = [name for name in _CURVE_OPTIONS if getattr(args, name) is not None]
+    args.of = args.of or VALUE
     paths = [args.path, *(given for given in args.sites if holds_archives(given))]
     sites = [given for given in args.sites if given not in paths[1:]] + args.at
     runs = runs_at(paths, rank=args.rank, session=args.session)
@@ -66,8 +71,15 @@ def run(args: argparse.Namespace) -> int:
         print_step(runs, sites, args)
     elif sites:
         print_curves(runs, sites, args)
+    elif listing_options:
+        option = listing_options[0]
+        raise InputError(
+            f"--{option} needs a tensor, as in `cutaway query {args.path} TENSOR --{option} …`. "
+            f"`cutaway query {args.path}` lists the tensors."
+        )
     else:
         print_sites(runs, args)
+    # Last: damage is found by reading, so only now is all of it known.
     for message in damage_of(runs)[:_MAX_DAMAGE]:
         sys.stderr.write(f"cutaway: {printable(message)}\n")
     return 0

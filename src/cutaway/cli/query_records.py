@@ -26,6 +26,7 @@ def print_scalars(runs: Mapping[str, Run], names: Sequence[str], *, steps: slice
     curves = []
     for run_name, run in runs.items():
         for name, scalar in run.scalars.items():
+            # Equality first: fnmatch reads the brackets of a name such as `loss[0]` as a set of letters.
             if any(name == asked or fnmatchcase(name, asked) for asked in names):
                 places = [place for place, step in enumerate(scalar.steps.tolist()) if has_step(steps, step)]
                 arrays = {key: getattr(scalar, key)[places] for key in ("steps", "values", "elapsed")}

@@ -11,7 +11,8 @@ import numpy as np
 from cutaway.cli.output import print_json, print_lines, printable, table, without_histogram
 from cutaway.cli.paths import damage_of, has_step
 from cutaway.cli.wide_table import Column, wide_table
-from cutaway.core.errors import InputError, NotFoundError, SiteError
+from cutaway.core.errors import AmbiguousSiteError, InputError, NotFoundError, SiteError
+from cutaway.core.formatting import listed, nearest_hint
 from cutaway.store.format.passes import is_selected
 from cutaway.store.format.records import Row
 from cutaway.store.runs.run import Run
@@ -65,7 +66,9 @@ def print_curves(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.N
         if args.kind is not None and args.kind not in run.kinds and len(runs) > 1:
             continue
         wanted = args.stat or (run.statistics if args.json else without_histogram(run.statistics))
-        if len(runs) > 1:
+        if len(runs) == 1:
+            _check_statistics(wanted, run.statistics, run)
+        else:
             wanted = [statistic for statistic in wanted if statistic in run.statistics]
         chosen = series if args.kind is None else series.where(kind=args.kind)
         kinds = chosen.kinds
@@ -113,6 +116,7 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
     for name, run in runs.items():
         step = _step(run, args)
         wanted = _row_numbers(run, step, sites, args.iteration)
+        _check_statistics(args.stat or (), step.statistics, run)
         matrix = step.matrix
         rows: list[dict[str, Any]] = [
             {"site": row.base, "of": row.of, "iteration": row.iteration, "pass": row.pass_, "role": row.role}
@@ -129,6 +133,7 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
         kind = f" ({entry['kind']})" if entry["kind"] else ""
         print_lines(f"{entry['run']}, step {entry['step']}{kind}")
         names = args.stat or without_histogram(entry["statistics"])
+        # Rows that are all NaN hold arrays only (per unit, per sample).
         rows = [row for row in entry["rows"] if any(value == value for value in row["stats"].values())]
         keys = ["site", "of", *(["iteration"] if any(row["iteration"] for row in rows) else [])]
         keys += ["pass"] if any(row["pass"] > 1 for row in rows) else []
@@ -201,7 +206,26 @@ def _series(
 
 
 def _match(run: Run, asked: str) -> tuple[Series, ...]:
-    return run.match(asked) or (run[asked],)  # the lookup raises, with near matches
+    matches = run.match(asked)
+    if matches:
+        return matches
+    try:
+        return (run[asked],)
+    except AmbiguousSiteError:
+        raise
+    except SiteError:
+        # The library's message refers to `run.sites`, which a command line does not have.
+        raise SiteError(
+            f"no site matches {asked!r} in run {run.name!r}.{nearest_hint(asked, run.sites)} "
+            f"`cutaway query {run.path}` lists all {len(run.sites):,}."
+        ) from None
+
+
+def _check_statistics(asked: Sequence[str], known: Sequence[str], run: Run) -> None:
+    for name in asked:
+        if name not in known:
+            near = nearest_hint(name, known) or f" It has: {listed(without_histogram(known), 8)}."
+            raise NotFoundError(f"run {run.name!r} has no statistic {name!r}.{near}")
 
 
 def _step(run: Run, args: argparse.Namespace) -> Step:

@@ -16,7 +16,7 @@ from typing import Any
 
 from cutaway.cli.output import print_json, print_lines, printable
 from cutaway.core.errors import InputError, MissingExtraError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import nearest_hint, type_text
 from cutaway.graph.analysis.summary import summary
 from cutaway.graph.trace import Trace
 from cutaway.views.draw.draw import check_path
@@ -98,9 +98,11 @@ def _run_model(args: argparse.Namespace) -> _Outcome:
     model = _model(args.model, args.seed)
     positional, named = _arguments(args)
     model.train(args.train)
+    # no_grad by default: traces of large models then need no memory for the backward pass.
     with nullcontext() if args.train else torch.no_grad():
         try:
             return _Outcome(capture(model, *positional, **named), None)
+        # SystemExit as well: a model that calls sys.exit() would end the command without a message.
         except (Exception, SystemExit) as error:
             partial = getattr(error, "cutaway_trace", None)
             if not isinstance(partial, Trace):
@@ -152,13 +154,11 @@ def _model(name: str, seed: int) -> Any:
     model = _import_object(name)
     if not isinstance(model, torch.nn.Module):
         if not callable(model):
-            raise InputError(
-                f"{name} is a {type(model).__name__}. Name a torch.nn.Module, or a function that returns one."
-            )
+            raise InputError(f"{name} is {type_text(model)}. Name a torch.nn.Module, or a function that returns one.")
         torch.manual_seed(seed)  # importing may have drawn random numbers
         model = _call(model, name)
     if not isinstance(model, torch.nn.Module):
-        raise InputError(f"{name} returned a {type(model).__name__}, not a torch.nn.Module.")
+        raise InputError(f"{name} returned {type_text(model)}, not a torch.nn.Module.")
     return model
 
 
@@ -179,7 +179,10 @@ def _tensor(shape: tuple[int, ...], name: str, high: int) -> Any:
 
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise InputError(f"torch has no dtype {name!r}. Use float32, int64, bool or another torch dtype.")
+        known = [other for other in dir(torch) if isinstance(getattr(torch, other), torch.dtype)]
+        raise InputError(
+            f"torch has no dtype {name!r}.{nearest_hint(name, known)} Use float32, int64, bool or another torch dtype."
+        )
     try:
         if dtype.is_complex:
             return torch.randn(shape, dtype=dtype)
@@ -222,8 +225,7 @@ def _import_object(address: str) -> Any:
     target: Any = _import_file(where) if where.endswith(".py") else _import_module(where)
     for part in name.split("."):
         if not hasattr(target, part):
-            close = nearest(part, [other for other in dir(target) if not other.startswith("_")])
-            near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
+            near = nearest_hint(part, [other for other in dir(target) if not other.startswith("_")])
             raise InputError(f"{where} has no {part!r}.{near}")
         target = getattr(target, part)
     return target
@@ -235,7 +237,9 @@ def _import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise InputError(f"cannot import {name}: {_error_text(error)}") from error
-        raise InputError(f"no module {name!r} in the current folder or installed.") from error
+        raise InputError(
+            f"no module {name!r} in the current folder or installed. Check the name, or give a file: path/file.py:name."
+        ) from error
     except (Exception, SystemExit) as error:
         raise InputError(f"cannot import {name}: {_error_text(error)}") from error
 
@@ -243,19 +247,22 @@ def _import_module(name: str) -> ModuleType:
 def _import_file(name: str) -> ModuleType:
     path = Path(name)
     if not path.is_file():
-        raise InputError(f"no file {name!r}.")
+        files = [str(file) for file in path.parent.glob("*.py")]
+        raise InputError(f"no file {name!r}.{nearest_hint(name, files)}")
     sys.path.insert(0, str(path.resolve().parent))  # as `python file.py` does
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     before = sys.modules.get(path.stem)
+    # Before it runs, as `import` does: dataclasses look their module up in sys.modules.
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise InputError(f"cannot import {name}: {_error_text(error)}") from error
     finally:
+        # A file named like a loaded module (`json.py`) must not replace it for other importers.
         if before is not None:
             sys.modules[path.stem] = before
     return module
@@ -263,11 +270,13 @@ def _import_file(name: str) -> ModuleType:
 
 def _call(function: Any, name: str) -> Any:
     if not callable(function):
-        raise InputError(f"{name} is a {type(function).__name__}, which cannot be called.")
+        raise InputError(f"{name} is {type_text(function)}, which cannot be called.")
     try:
         return function()
     except (Exception, SystemExit) as error:
-        raise InputError(f"{name}() raised {_error_text(error)}") from error
+        is_missing = isinstance(error, TypeError) and "required" in str(error)
+        repair = ". Name a function without arguments that returns it." if is_missing else ""
+        raise InputError(f"{name}() raised {_error_text(error)}{repair}") from error
 
 
 def _error_text(error: BaseException) -> str:

@@ -10,17 +10,20 @@ from socket import gethostname, socket
 from typing import Final
 from urllib.parse import quote
 
+from cutaway.cli.paths import holds_archives
 from cutaway.core.errors import InputError, MissingExtraError
 
 _ALL_INTERFACES: Final = ("0.0.0.0", "::", "")
 """Hosts that mean all network interfaces."""
 _MIN_TOKEN_LENGTH: Final = 8
+_NOTHING_YET: Final = "There are no runs, traces or results yet; they appear in the viewer when they are written."
 _EPILOG = """examples:
   cutaway view runs/                         everything in a folder, including runs that start later
   cutaway view runs/base runs/other
   cutaway view runs/ --port 9000 --no-browser
   cutaway view runs/ --host 0.0.0.0          also from other machines, with the token it prints
 
+Needs the viewer's packages: pip install 'cutaway[view]'.
 On a remote machine, `ssh -L 8787:localhost:8787 machine` forwards the viewer to your local browser without
 opening a port to others. Stop with Ctrl-C.
 """
@@ -68,8 +71,10 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"url": address}), flush=True)
     else:
         others = f"From other machines: {_address(gethostname(), listener, token)}\n" if is_open else ""
-        print(f"Viewing {', '.join(args.paths)} at {address}\n{others}Stop with Ctrl-C.", flush=True)
+        nothing = "" if any(map(holds_archives, args.paths)) else f"{_NOTHING_YET}\n"
+        print(f"Viewing {', '.join(args.paths)} at {address}\n{others}{nothing}Stop with Ctrl-C.", flush=True)
     if not args.no_browser and not args.json:
+        # In a thread: `webbrowser.open` waits for some browsers, and the page needs the server meanwhile.
         threading.Thread(target=open_in_browser, args=(address,), daemon=True).start()
     try:
         serve(app, listener)

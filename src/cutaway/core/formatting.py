@@ -18,6 +18,18 @@ def plural(n: int, noun: str, nouns: str = "") -> str:
     return f"{n:,} {noun if n == 1 else nouns or noun + 's'}"
 
 
+def type_text(value: object) -> str:
+    """The type of a value with its article, for error messages.
+
+    >>> type_text(3), type_text([]), type_text(int)
+    ('an int', 'a list', 'the class int')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
 def listed(names: Iterable[str], most: int = 4) -> str:
     """Joins names with commas; a long list ends in how many were left out.
 

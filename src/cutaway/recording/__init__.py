@@ -2,7 +2,7 @@
 
 autograd_graph  Dependency graph from autograd's graph, for compiled models that cannot be traced
 backward_calls  Tells `backward()` from `torch.autograd.grad` inside a gradient hook
-environment     Documents stored with a run: module tree, versions, machine, config
+environment     Documents stored with a run: module tree, versions, machine, config; the rank
 error_guard     Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising
 gradients       Gradients of a recorded step: `grad`, `grad/<loss>` per loss, and `inner_grad`
 hooks           Hooks of a recorded step: module outputs, gradients, optimizer reads and updates
@@ -11,15 +11,17 @@ module_calls    Wraps module calls for the length of a step, without registering
 op_values       Traces a step as well: for the values of single ops and for the dependency graph
 optimizers      One pair of global optimizer hooks that notifies every recorder
 recorded_units  Unit and sample dimensions of recorded tensors, learned from a traced step
-recorder        `cutaway.record` and the `Recorder`: record a training run without changing it
+record          `cutaway.record`: the public verb with all its options
+recorder        The `Recorder` that it returns: writes a training run step by step without changing it
 sample_fields   Fields that describe the samples of a batch: text, tokens, labels, images
 scalars         Logged scalars that may still be on a GPU: copied without waiting, written later
 schedules/      Schedules: rules that decide which steps a recorder records
-settings        Options of `cutaway.record`, and their checks
+settings        Settings of `cutaway.record`, and their checks
 shutdown        Closes a recorder at exit if the program has not
 statistics/     Statistics of recorded tensors on CPU and GPU
-step            One recorded step, from its first hook to the record given to the writer
+step            One step: its context manager, and its recording from the first hook to the record
 step_graph      Dependency graphs of a run: one per distinct structure of its steps
 tensors         The tensors of one recorded step: their keys, statistics and stored values
+usage           Detects mistakes in how a recorder is called, and says how to call it
 values          Copies the values of selected samples and moves them to the CPU
 """

@@ -80,6 +80,7 @@ class AutogradGraph:
             if function is None:
                 continue
             known = self._by_edge.get((function, number))
+            # AccumulateGrad nodes hold the leaf that they feed.
             variable = getattr(function, "variable", None)
             if known is not None and known is not child and known in names:
                 parents.add(names[known])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from cutaway.core.version import __version__
 from cutaway.store.format.frames import Plain
 
 _PACKAGES = ("numpy", "transformers", "lightning", "accelerate", "peft", "triton")
+# A config may hold anything, cycles included: depth and length must be bounded.
 _MOST_DEPTH, _MOST_ITEMS, _MOST_TEXT = 12, 4096, 20_000
 
 
@@ -39,6 +41,14 @@ def environment() -> dict[str, Plain]:
         versions["devices"] = list(names)
         versions["cuda"] = str(torch.version.cuda)
     return versions
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """The rank of this process, and how many there are; (0, 1) outside distributed jobs."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    # torchrun sets these before the process group exists.
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
 def module_tree(root: nn.Module) -> dict[str, Plain]:
@@ -81,6 +91,7 @@ def to_plain(value: Any, depth: int = 0) -> Plain:
     if value is None or isinstance(value, (bool, float)):
         return value
     if isinstance(value, int):
+        # msgpack has integers of 64 bits only.
         return value if -(1 << 63) <= value < 1 << 63 else str(value)
     if isinstance(value, str):
         return value[:_MOST_TEXT]

@@ -57,6 +57,7 @@ class ErrorGuard:
 
     def is_new(self, what: str) -> bool:
         """Whether a message is reported for the first time; digits in it are ignored."""
+        # A failure that recurs with other step numbers or shapes is still the same failure.
         key = _DIGITS.sub("#", what)[:200]
         if key in self._reported:
             return False

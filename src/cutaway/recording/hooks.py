@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from cutaway.capture.module_hooks import tensors_in
 from cutaway.core.errors import SiteError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import listed, nearest_hint, plural
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
@@ -61,6 +61,8 @@ class StepHooks:
         self._before: dict[int, Tensor] = {}
         self.autograd: AutogradGraph | None = None
         """Builds the dependency graph from autograd, if the step is not traced."""
+        self.n_inputs = 0
+        """Number of tensors that the models were given."""
         self._notes: dict[str, None] = {}
 
     @property
@@ -88,6 +90,7 @@ class StepHooks:
 
     def _is_in_step(self) -> bool:
         """Whether the current call belongs to the step: yes in its own thread and in threads of the backward pass."""
+        # torch.jit.trace calls the modules as well, which is no forward pass of the step.
         return (get_ident() == self._thread or _in_backward()) and torch._C._get_tracing_state() is None
 
     def _on_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -99,8 +102,10 @@ class StepHooks:
         given = [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)]
         if is_root:
             self.hook_parameters()
+            self.n_inputs += len(given)
             self.tensors.selection.infer_batch_size(tensor for _, tensor in given)
         address = self._models.modules[id(module)][1][0]
+        # Inputs arrive before the call is counted, which happens when the module returns.
         pass_ = self.tensors.n_passes(address) + 1
         step_pass = self.tensors.step_pass(address) + 1
         role = "input" if is_root else "value"
@@ -113,6 +118,7 @@ class StepHooks:
 
     def _on_result(self, module: nn.Module, result: Any) -> None:
         if self._is_in_step():
+            self._models.has_run = True
             self._guard(self._record_results, module, result)
 
     def _record_results(self, module: nn.Module, result: Any) -> None:
@@ -250,6 +256,7 @@ class StepHooks:
                     self._read_gradient(parameter, None)
                 before = self._before.pop(id(parameter.tensor), None)
                 if before is not None:
+                    # Into the copy: another tensor of the size of each parameter would raise the peak memory.
                     change = torch.sub(_local(parameter.tensor), before, out=before)
                     self.tensors.add_derived(change, self._parameter_record(parameter), UPDATE)
 
@@ -267,6 +274,7 @@ class StepHooks:
         if grad is None:
             return
         grad = coalesce_sparse(grad.detach())
+        # A fused optimizer under GradScaler unscales inside its kernel; `.grad` is still scaled here.
         if isinstance(scale, Tensor):
             grad = grad.to(torch.promote_types(grad.dtype, torch.float32)) / scale
         self.tensors.add_derived(grad, self._parameter_record(parameter), GRAD)
@@ -295,7 +303,8 @@ class SiteFilter:
         self.inputs = any(pattern.side == "in" for pattern in self._patterns)
         self._has_passes = any(pattern.pass_ is not None for pattern in self._patterns)
         self._decisions: dict[str, bool] = {}
-        self._unmatched = [pattern for pattern in self._patterns if pattern.op is None and pattern.name is None]
+        # Named tensors are recorded in any case, and may come at a later step.
+        self._unmatched = [pattern for pattern in self._patterns if pattern.name is None]
 
     def covers_parameter(self, name: str) -> bool:
         """Whether to record a parameter or buffer."""
@@ -313,13 +322,27 @@ class SiteFilter:
             self._unmatched = [pattern for pattern in self._unmatched if not pattern.matches(parsed)]
         return is_covered
 
-    def check(self) -> None:
-        """After a complete step, raise a `SiteError` for a pattern that has matched nothing. Raises once."""
+    def check(self, op_sites: Callable[[], Iterable[str]]) -> None:
+        """After a complete step, raise a `SiteError` for a pattern that has matched nothing. Raises once.
+
+        Args:
+            op_sites: returns the sites of all ops of the step; empty if it was not traced.
+        """
         unmatched, self._unmatched = self._unmatched, []
+        sites = list(self._decisions)
+        if any(pattern.op is not None for pattern in unmatched):
+            ops = list(op_sites())
+            parsed = list(map(Site.parse, ops))
+            unmatched = [
+                pattern
+                for pattern in unmatched
+                if pattern.op is None or (ops and not any(pattern.matches(site) for site in parsed))
+            ]
+            sites = ops if unmatched and unmatched[0].op is not None else sites
         if unmatched:
-            near = nearest(str(unmatched[0]), self._decisions)
-            close = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-            raise SiteError(f"at={str(unmatched[0])!r} matches no site of the first recorded step.{close}")
+            asked = str(unmatched[0])
+            near = nearest_hint(asked, sites) or f" It has {plural(len(sites), 'site')}: {listed(map(repr, sites))}."
+            raise SiteError(f"at={asked!r} matches no site of the first recorded step.{near}")
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:

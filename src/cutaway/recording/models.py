@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
 
 from cutaway.capture.model.tree import module_addresses, modules_of, tensor_addresses
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.module_calls import CallWrappers
@@ -42,6 +44,8 @@ class RecordedModels:
         """Modules that run under torch.compile: their submodules are not recorded."""
         self.named: dict[str, nn.Module] = {}
         """Modules by address."""
+        self.has_run = False
+        """Whether a module was called in a recorded step."""
         self._layouts: dict[str, UnitLayout | None] = {}
         self._contents: list[Any] = []
         self.refresh()
@@ -97,14 +101,15 @@ class _Several(nn.Module):
 
 def _contents(modules: list[nn.Module]) -> list[Any]:
     """What the names depend on: ids, names and compiled flags. Compared to detect changes."""
-    found: list[Any] = []
+    contents: list[Any] = []
     for module in modules:
-        found += (id(module), is_compiled(module))
+        contents += (id(module), is_compiled(module))
         for inside in (module._modules, module._parameters, module._buffers):
             if inside:
-                found += (*inside.keys(), *map(id, inside.values()))  # .keys(): those of scripted modules are no dicts
-            found.append(None)
-    return found
+                # .keys(), because the ones of scripted modules are no dicts.
+                contents += (*inside.keys(), *map(id, inside.values()))
+            contents.append(None)
+    return contents
 
 
 def is_compiled(module: nn.Module) -> bool:
@@ -137,20 +142,36 @@ def _as_module(models: Models) -> nn.Module:
     elif isinstance(models, (Sequence, nn.ModuleList)) and not isinstance(models, str):
         named = {str(number): model for number, model in enumerate(models)}
     else:
-        raise InputTypeError(f"record() got a {type(models).__name__}: pass a torch.nn.Module, or a dict of modules.")
+        instead = _instead_of(models)
+        raise InputTypeError(
+            f"record() got {type_text(models)} as model: pass a torch.nn.Module, or a dict of modules by name.{instead}"
+        )
     for name, model in named.items():
         if not isinstance(model, nn.Module):
-            raise InputTypeError(f"record() got a {type(model).__name__} as model {name!r}: pass a torch.nn.Module.")
+            instead = _instead_of(model)
+            raise InputTypeError(f"record() got {type_text(model)} as model {name!r}: pass a torch.nn.Module.{instead}")
     if not named:
         raise InputError("record() got an empty collection of models: pass at least one.")
     return _Several({escape(str(name)): model for name, model in named.items()})
 
 
+def _instead_of(model: object) -> str:
+    """What to pass instead of something that is often taken for a model."""
+    if isinstance(model, type) and issubclass(model, nn.Module):
+        return f" Create an instance first: {model.__name__}(…)."
+    if isinstance(model, (Iterator, Tensor)):  # model.parameters(), dict(model.named_parameters())
+        return " Pass the model itself instead of its parameters: they are recorded with it."
+    if isinstance(model, Optimizer):
+        return " Pass the model itself: what its optimizers read and change is recorded with it."
+    return ""
+
+
 def _named_parameters(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]]) -> list[NamedParameter]:
-    found: dict[int, NamedParameter] = {}
+    parameters: dict[int, NamedParameter] = {}
     for module in modules:
         for is_buffer, tensors in ((False, module._parameters), (True, module._buffers)):
             for tensor in tensors.values():
-                if tensor is not None and id(tensor) not in found and id(tensor) in addresses:
-                    found[id(tensor)] = NamedParameter(tensor, tuple(dict.fromkeys(addresses[id(tensor)])), is_buffer)
-    return list(found.values())
+                if tensor is not None and id(tensor) not in parameters and id(tensor) in addresses:
+                    names = tuple(dict.fromkeys(addresses[id(tensor)]))
+                    parameters[id(tensor)] = NamedParameter(tensor, names, is_buffer)
+    return list(parameters.values())

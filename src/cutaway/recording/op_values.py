@@ -79,6 +79,10 @@ class TracedStep:
         """Name a tensor in the trace."""
         self.trace.tensor(name, tensor)
 
+    def op_sites(self) -> list[str]:
+        """The sites of all ops, after the capture has stopped."""
+        return [str(op.site) for op in self.trace]
+
     def stop(self, error: BaseException | None) -> None:
         """Stop the capture and set the sites of the recorded ops. Idempotent."""
         if not self.is_on:

@@ -48,6 +48,7 @@ def unsubscribe(listener: StepListener) -> None:
 
 def _before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     if not torch.compiler.is_compiling():
+        # A copy: a listener may unsubscribe while it is notified.
         for listener in tuple(_listeners):
             listener.before_step(optimizer, args, kwargs)
 

@@ -18,7 +18,8 @@ from torch.nn.parameter import is_lazy
 
 from cutaway.capture.tensors.aliasing import storage_of, version_of
 from cutaway.capture.units.module_units import output_layout, parameter_layout
-from cutaway.core.errors import UnitError
+from cutaway.core.errors import SiteError, UnitError
+from cutaway.core.formatting import nearest_hint
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout, layout_of_pass
 from cutaway.graph.analysis.units import unit_layouts
@@ -45,6 +46,8 @@ class RecordedUnits:
     def __init__(self, batch_dim: int | None = None, unit_dims: Mapping[Site, tuple[int, ...]] | None = None) -> None:
         self.batch_dim = batch_dim
         self._unit_dims = dict(unit_dims or {})
+        self._unmatched = [site for site in self._unit_dims if site.name is None]
+        """Stated sites that no tensor has matched so far; named tensors may come at a later step."""
         self.is_traced = False
         """Whether a step was traced, so that layouts come from the graph."""
         self._known: dict[str, dict[int, UnitLayout]] = {}
@@ -72,8 +75,17 @@ class RecordedUnits:
         """The layout with the unit dimensions that the user states. Raises if they do not fit; the run notes it."""
         for site, dims in self._unit_dims.items():
             if base.startswith("$") == (site.name is not None) and site.matches(Site.parse(base)):
+                self._unmatched = [other for other in self._unmatched if other is not site]
                 return stated_layout(dims, layout, tensor)
         return layout
+
+    def check(self) -> None:
+        """After a complete step, raise a `SiteError` for a stated site that has matched nothing. Raises once."""
+        unmatched, self._unmatched = self._unmatched, []
+        if unmatched:
+            asked = str(unmatched[0])
+            near = nearest_hint(asked, self._known)
+            raise SiteError(f"unit_dim names {asked!r}, which matches no output of the first recorded step.{near}")
 
     def from_module(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
         """The layout without a graph: units of torch.nn layers, samples along the stated dimension."""

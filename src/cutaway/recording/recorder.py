@@ -1,4 +1,4 @@
-"""`cutaway.record` and the `Recorder`: record a training run step by step without changing it."""
+"""The `Recorder` that `cutaway.record` returns: writes a training run step by step without changing it."""
 
 from __future__ import annotations
 
@@ -6,65 +6,43 @@ import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from reprlib import repr as shortened
 from time import monotonic, perf_counter
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
-from cutaway.recording.environment import environment, module_tree, to_plain
+from cutaway.recording.environment import environment, module_tree, rank_and_world_size, to_plain
 from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.hooks import SiteFilter
 from cutaway.recording.models import Models, RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
 from cutaway.recording.scalars import PendingScalars
+from cutaway.recording.schedules.fixed import Never
 from cutaway.recording.schedules.parse import Cost, EveryLike, schedule_of
-from cutaway.recording.settings import Level, RecordOptions, Settings
+from cutaway.recording.settings import Settings
 from cutaway.recording.shutdown import CloseAtExit
-from cutaway.recording.step import RecordedStep, Role
+from cutaway.recording.step import RecordedStep, Role, Step
 from cutaway.recording.step_graph import StepGraphs
+from cutaway.recording.usage import (
+    NO_STEPS,
+    NOT_CALLED,
+    NOT_ENTERED,
+    SWAPPED_TENSOR,
+    add_hint,
+    check_batch_size,
+    check_kind,
+    check_scalars,
+    nothing_due,
+)
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Options, Writer
 
 _SAVE_EVERY = 10.0
 """Seconds between saves of the schedule's state, so that a run killed between two recorded steps resumes with it."""
-
-
-def record(
-    path: str | os.PathLike[str],
-    model: Models,
-    *,
-    every: EveryLike = 100,
-    at: str | Sequence[str] = "**",
-    samples: int | Sequence[int] = 0,
-    statistics: Level = "core",
-    resume: bool = False,
-    **options: Unpack[RecordOptions],
-) -> Recorder:
-    """Record a training run: put one `with` block around the loop and one around each step.
-
-        with cutaway.record("runs/base", model, every=50, samples=8) as run:
-            for x, y in loader:
-                with run.step():
-                    loss = loss_fn(model(x), y)
-                    loss.backward()
-                    optimizer.step(); optimizer.zero_grad()
-                    run.log(loss=loss)
-
-    Args:
-        path: the folder to write the run to.
-        model: the model to record, or a dict of several models by name.
-        every: which steps to record: every nth of each kind, or a schedule (`docs/schedules.md`).
-        at: which tensors to record: sites and patterns. By default all module outputs, parameters and buffers.
-        samples: how many samples of each batch to store values for, or a list of sample indices.
-        statistics: "core", or "full" for statistics per unit and per sample as well.
-        resume: whether to continue the run that is already at `path`.
-        options: `gradients`, `updates`, `graph`, `config`, `enabled` and others: see `RecordOptions`.
-    """
-    return Recorder(path, model, every, Settings.of(at, samples, statistics, options), resume=resume)
 
 
 class Recorder:
@@ -76,6 +54,12 @@ class Recorder:
         self._path = os.fspath(path)
         self._settings = settings
         self._schedule = schedule_of(every)
+        self._every = shortened(every)
+        self._kinds: dict[str, None] = {}
+        self._n_steps = 0
+        self._n_due = 0
+        self._created: Step | None = None
+        self._has_named = False
         self._open: Step | None = None
         self._next = 0
         self._last = -1
@@ -92,7 +76,7 @@ class Recorder:
         self._filter = SiteFilter(
             settings.at, gradients=settings.gradients, updates=settings.updates, parameters=settings.parameters
         )
-        rank, world_size = _rank()
+        rank, world_size = rank_and_world_size()
         options = Options(fsync=settings.fsync, limits=settings.limits)
         self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
         self._scalars = PendingScalars(self._writer.scalars)
@@ -133,6 +117,7 @@ class Recorder:
         if rank in run.ranks:
             run = run.rank(rank)
         last = [int(run.steps[-1])] if len(run) else []
+        # Scalars are logged at every step, so they may be ahead of the last recorded step.
         last += [int(curve.steps[-1]) for curve in run.scalars.values() if len(curve)]
         self._next = max(last, default=-1) + 1
         self._earlier_problems = run.problems
@@ -151,7 +136,13 @@ class Recorder:
             number: the step number, if you count steps yourself. Numbers must increase.
             batch_size: the number of samples in the batch, if it cannot be inferred from the first model input.
         """
-        return Step(self, kind if kind is None else str(kind), number, batch_size)
+        if self._writer is not None:
+            if isinstance(kind, int):  # tested here: this runs at every step, and a guarded call costs microseconds
+                self.guard(check_kind, kind)
+            if self._created is not None and not self._created.is_entered:
+                self.guard.report(NOT_ENTERED)
+        self._created = Step(self, kind if kind is None else str(kind), number, batch_size)
+        return self._created
 
     @property
     def recording(self) -> bool:
@@ -209,6 +200,10 @@ class Recorder:
         """
         step = self._open.recorded if self._open is not None else None
         if step is not None:
+            if isinstance(name, Tensor):
+                self.guard.report(SWAPPED_TENSOR)
+                return
+            self._has_named |= role != "loss"  # `log` names losses by itself
             dims = (unit_dim,) if isinstance(unit_dim, int) else None if unit_dim is None else tuple(unit_dim)
             self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
 
@@ -216,16 +211,27 @@ class Recorder:
         """Describe the samples of this step: `ids=`, `text=`, `tokens=`, `label=`, `image=`, or any other field.
 
         Each field has one entry per sample. The entries of the stored samples are written and searchable.
+
+        Args:
+            fields: the entries of all samples of the batch, by the name of the field.
         """
         step = self._open.recorded if self._open is not None else None
         if step is not None:
             self.guard(step.samples, fields)
 
-    def log(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
-        """Log scalars: `run.log(loss=loss, lr=0.1)`. Works at every step and never waits for a GPU."""
+    def log(self, values: Mapping[str, Any] | None = None, /, **scalars: Any) -> None:
+        """Log scalars: `run.log(loss=loss, lr=0.1)`. Works at every step and never waits for a GPU.
+
+        Args:
+            values: numbers or one-element tensors by name, for names that are not Python identifiers.
+            scalars: the same as keywords.
+        """
         if self._writer is None:
             return
-        named = {**(values or {}), **more}
+        if values is not None and not isinstance(values, Mapping):
+            self.guard(check_scalars, values)
+            values = None
+        named = {**(values or {}), **scalars}
         if self._is_open():
             self.guard(self._scalars.add, self._at, named)
         if self.recording:
@@ -234,7 +240,12 @@ class Recorder:
                     self.tensor(name, value, role="loss")
 
     def note(self, text: str, *, level: str = "info") -> None:
-        """Add a note to the run, attached to the current step."""
+        """Add a note to the run, attached to the current step.
+
+        Args:
+            text: the note.
+            level: "info", "warning", "error" or any other word to search for.
+        """
         if self._writer is not None and self._is_open():
             self.guard(self._note, text, level)
 
@@ -266,7 +277,11 @@ class Recorder:
 
     @contextmanager
     def gradients(self, loss: str) -> Iterator[None]:
-        """Context manager around the backward pass of one loss; also records its gradients as `grad/<loss>`."""
+        """Context manager around the backward pass of one loss; also records its gradients as `grad/<loss>`.
+
+        Args:
+            loss: the name of the loss.
+        """
         step = self._open.recorded if self._open is not None else None
         if step is None:
             yield
@@ -282,7 +297,12 @@ class Recorder:
     # the dependency graph
 
     def link(self, parent: str, child: str) -> None:
-        """Add a dependency that does not go through torch: `run.link("$memory", "reader")`."""
+        """Add a dependency that does not go through torch: `run.link("$memory", "reader")`.
+
+        Args:
+            parent: the site that is read.
+            child: the site that was computed from it.
+        """
         if self._writer is not None:
             self._graphs.manual.append((str(parent), str(child)))
 
@@ -295,7 +315,15 @@ class Recorder:
         order: float | None = None,
         hidden: bool | None = None,
     ) -> None:
-        """Set how the graph shows nodes: their label, group and order, or whether they are hidden."""
+        """Set how the graph shows nodes: their label, group and order, or whether they are hidden.
+
+        Args:
+            at: the site or pattern of the nodes.
+            label: the text on the node.
+            group: the name of the box that holds the nodes.
+            order: where the node stands among its neighbors; smaller numbers come first.
+            hidden: whether to leave the nodes out.
+        """
         if self._writer is None:
             return
         rule = {"at": at, "label": label, "group": group, "order": order, "hidden": hidden}
@@ -320,6 +348,7 @@ class Recorder:
             self.guard(self._scalars.drain)
             self.guard(self._save_schedule)
         finally:
+            # Whatever failed above, the writer must release its lease, or this process could not resume the run.
             self._is_closed = True
             self._close_at_exit.cancel()
             self.guard(self._writer.close)
@@ -336,11 +365,20 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and not isinstance(error, (GeneratorExit, SystemExit)):
+            add_hint(error)
             self.note(f"the run ended with {kind.__name__ if kind else ''}: {error}"[:2000], level="error")
-        elif self._writer is not None and self._last < 0:
-            forgotten = InputError("no step was recorded because none was begun: put `with run.step():` around each")
-            self.guard.report(forgotten)
+        elif self._writer is not None and not self._is_closed:
+            self._report_missing()
         self.close()
+
+    def _report_missing(self) -> None:
+        """At a normal end, report what a correct program would have recorded."""
+        if self._last < 0:
+            self.guard.report(NO_STEPS)
+        elif not self._n_due and self._kinds and not isinstance(self._schedule, Never):
+            self.guard.report(nothing_due(self._every, self._n_steps, [*self._kinds]))
+        elif self._order and not self._models.has_run and not self._has_named:
+            self.guard.report(NOT_CALLED)
 
     def __repr__(self) -> str:
         state = "off" if self._writer is None else f"{self._next} steps so far"
@@ -363,6 +401,7 @@ class Recorder:
         step.number = self._last = self._number_of(step)
         self._next = step.number + 1
         self._open = step
+        self._n_steps += 1
         step.is_counted = True
         self.guard.seconds = 0.0
         step.has_late_kind = step.kind is None
@@ -386,11 +425,16 @@ class Recorder:
         return given
 
     def _is_due(self, step: Step) -> bool:
+        if step.kind is None:
+            return False
+        self._kinds[step.kind] = None
         try:
-            return step.kind is not None and bool(self._schedule.wants(step.number, step.kind))
+            is_due = bool(self._schedule.wants(step.number, step.kind))
         except Exception as error:
             self.guard.report(error)
-            return False
+            is_due = False
+        self._n_due += is_due
+        return is_due
 
     def _begin(self, step: Step) -> None:
         self._models.refresh()
@@ -401,7 +445,7 @@ class Recorder:
         )
         recorded.has_late_kind = step.has_late_kind
         if step.batch_size is not None:
-            recorded.tensors.selection.batch_size = int(step.batch_size)
+            recorded.tensors.selection.batch_size = check_batch_size(step.batch_size)
             recorded.tensors.selection.is_batch_size_given = True
         try:
             recorded.start()
@@ -412,6 +456,7 @@ class Recorder:
 
     def _leave(self, step: Step, error: BaseException | None) -> None:
         """End a step, normally or with an exception; write it if it is to be kept."""
+        # close() inside the step has left it already, or Ctrl-C came before it was opened.
         if self._open is not step:
             return
         recorded = step.recorded
@@ -438,63 +483,16 @@ class Recorder:
         assert self._writer is not None
         began = perf_counter()
         kind = step.kind or ""
+        if not self._order and recorded.missing_samples:
+            # Later batches may be smaller, as the last of an epoch is: for these, a note suffices.
+            self.guard.report(InputError(recorded.missing_samples))
+            self.guard.is_new(recorded.missing_samples)  # marks the note as reported
         n_bytes = recorded.write(self._writer, self._graphs, step.number, kind, self._order)
         for note in filter(self.guard.is_new, recorded.notes):
             self._writer.problem(note, step=step.number, level="info")
         if "error" not in recorded.about:
-            self.guard(self._filter.check)
+            self.guard(self._filter.check, recorded.op_sites)
+            self.guard(self._units.check)
         self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))
         self._scalars.start_copies()
         self._save_schedule()  # so that a killed run resumes with it
-
-
-class Step:
-    """Context manager around one training step; `run.step()` returns one."""
-
-    __slots__ = (
-        "_run", "batch_size", "has_late_kind", "is_counted", "is_discarded", "kind", "number", "number_given",
-        "recorded",
-    )  # fmt: skip
-
-    def __init__(self, run: Recorder, kind: str | None, number: int | None, batch_size: int | None) -> None:
-        self._run = run
-        self.kind = kind
-        """The kind of the step. You may set it inside the block if it was None."""
-        self.number_given = number
-        self.number = -1
-        self.batch_size = batch_size
-        self.recorded: RecordedStep | None = None
-        self.is_counted = False
-        self.is_discarded = False
-        self.has_late_kind = False
-
-    def discard(self) -> None:
-        """Do not write this step."""
-        self.is_discarded = True
-
-    def __enter__(self) -> Step:
-        try:
-            self._run._enter(self)
-        except Exception as error:
-            self._run.guard.report(error)
-        except BaseException:  # Ctrl-C: __exit__ will not run, because the block was never entered
-            self.is_discarded = True
-            self._run._leave(self, None)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.is_counted:
-            try:
-                self._run._leave(self, error)
-            except Exception as failure:
-                self._run.guard.report(failure)
-                self._run._release(self, self.recorded)
-
-
-def _rank() -> tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import type_text
 
+# Numbers that share one copy to the host: each copy costs a kernel launch and an event.
 _MOST_PENDING = 64
 
 Write = Callable[[int, Mapping[str, float]], None]
@@ -29,9 +31,9 @@ class PendingScalars:
         self._copies: list[tuple[list[tuple[int, str]], Tensor, Any]] = []
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """Add the values of one step. Raises `InputError` for a value that is not a number, after adding the others."""
+        """Add the values of one step. Raises `InputError` for values that are not numbers, after adding the others."""
         ready: dict[str, float] = {}
-        failure: InputError | None = None
+        failures: list[str] = []
         for name, value in values.items():
             if isinstance(value, Tensor) and value.is_meta:
                 continue  # a meta tensor has no value
@@ -41,15 +43,15 @@ class PendingScalars:
                 else:
                     ready[str(name)] = _number(name, value)
             except InputError as error:
-                failure = error
+                failures.append(str(error))
         if ready:
             self._write(step, ready)
         if len(self._pending) >= _MOST_PENDING:
             self.start_copies()
         if self._copies:
             self.write_ready()
-        if failure is not None:
-            raise failure
+        if failures:
+            raise InputError(" ".join(failures))
 
     def start_copies(self) -> None:
         """Start copying the pending values to the CPU."""
@@ -88,6 +90,7 @@ class PendingScalars:
 def _copy(name: object, value: Tensor) -> Tensor:
     """A copy on the device: the program may overwrite its tensor before the value is fetched."""
     _check(name, value)
+    # MPS has no float64.
     dtype = torch.float32 if value.device.type == "mps" else torch.float64
     return value.detach().reshape(()).to(dtype, copy=True)
 
@@ -111,4 +114,4 @@ def _number(name: object, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         pass
     shown = repr(value)[:80]
-    raise InputError(f"run.log: {name!r} is {shown}, a {type(value).__name__}; log numbers, and use run.note for text.")
+    raise InputError(f"run.log: {name!r} is {shown}, {type_text(value)}; log numbers, and use run.note for text.")

@@ -26,6 +26,7 @@ class CloseAtExit:
 
     def _close(self) -> None:
         target = self._target()
+        # A forked child inherits the callback, but the run belongs to its parent.
         if target is not None and os.getpid() == self._pid:
             target.close()
 

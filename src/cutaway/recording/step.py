@@ -1,11 +1,12 @@
-"""One recorded step, from its first hook to the record given to the writer."""
+"""One step: its context manager, and its recording from the first hook to the record given to the writer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Literal, get_args
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import hint, plural, type_text
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.autograd_graph import AutogradGraph
@@ -27,11 +28,15 @@ from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
+from cutaway.recording.usage import missing_samples
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
 from cutaway.store.runs.samples import packed_samples
 from cutaway.store.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from cutaway.recording.recorder import Recorder
 
 Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
 ROLES: tuple[str, ...] = get_args(Role)
@@ -78,6 +83,7 @@ class RecordedStep:
         self.lost_values = 0
         """Number of tensors that were overwritten before their unit and sample dimensions were known."""
         self._fields: dict[str, Any] = {}
+        self._field_lengths: dict[str, int] = {}
         self.about: dict[str, Plain] = {}
         self.n_iterations = 0
         self.has_late_kind = False
@@ -98,10 +104,30 @@ class RecordedStep:
             if n_lost:
                 self.lost_values += n_lost
 
+    def op_sites(self) -> list[str]:
+        """The sites of all ops of the step; empty if it was not traced."""
+        return [] if self._traced is None else self._traced.op_sites()
+
+    @property
+    def missing_samples(self) -> str:
+        """What to say about samples that were requested but are not in the batch."""
+        return missing_samples(self._settings.samples, self.tensors.selection.batch_size)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What was not recorded in the step, and why."""
-        return (*self.hooks.notes, *self._unit_notes())
+        return (*self.hooks.notes, *self._sample_notes(), *self._unit_notes())
+
+    def _sample_notes(self) -> Iterator[str]:
+        batch_size, batch_dim = self.tensors.selection.batch_size, self._settings.batch_dim
+        if self.missing_samples:
+            yield self.missing_samples
+        for name, n_entries in self._field_lengths.items():
+            if batch_size is not None and n_entries != batch_size:
+                entries = plural(n_entries, "entry", "entries")
+                yield f"run.samples({name}=) has {entries}, but the batch has {plural(batch_size, 'sample')}"
+        if batch_dim is not None and batch_size is None and self.hooks.n_inputs:
+            yield f"batch_dim={batch_dim} is out of range of every model input, so the batch size is unknown"
 
     def _unit_notes(self) -> Iterator[str]:
         if not self._units.is_traced:
@@ -157,9 +183,15 @@ class RecordedStep:
         role, node, part = about
         key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
-            raise InputTypeError(f"run.tensor({name!r}) got a {type(tensor).__name__}: pass a torch.Tensor.")
+            raise InputTypeError(f"run.tensor({name!r}) got {type_text(tensor)}: pass a torch.Tensor.")
         if key.role not in ROLES:
-            raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.")
+            near = hint(key.role, ROLES)
+            raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.{near}")
+        if dims[0] is not None and not -tensor.dim() <= dims[0] < tensor.dim():
+            raise InputError(
+                f"run.tensor({name!r}, batch_dim={dims[0]}) is out of range: the tensor has "
+                f"{plural(tensor.dim(), 'dimension')}, {list(tensor.shape)}."
+            )
         pass_ = self.tensors.next_pass(key.base)
         step_pass = self.tensors.step_pass(key.base)
         key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
@@ -189,7 +221,7 @@ class RecordedStep:
         if not selection.is_off:
             for name, values in fields.items():
                 if values is not None:
-                    self._fields[name] = select_field(name, values, selection)
+                    self._fields[name], self._field_lengths[name] = select_field(name, values, selection)
 
     # writing
 
@@ -210,6 +242,7 @@ class RecordedStep:
         )
         all_rows, all_values = merge_rows(rows, values, extra_arrays)
         statistics = self.tensors.summary.names
+        # The format limits the cells of a step: rows beyond it are dropped and counted in `left_out`.
         most = MOST_CELLS // len(statistics)
         if len(all_rows) > most:
             self.about["left_out"] = len(all_rows) - most
@@ -233,6 +266,54 @@ class RecordedStep:
             values = [record for record in self.tensors.records if record.of == VALUE]
             pairs = list(zip(values, self.tensors.recorded(), strict=True))
             graphs.add(schema, self.hooks.autograd.dependencies(pairs, self.hooks.parameter_and_buffer_names()))
+
+
+class Step:
+    """Context manager around one training step; `run.step()` returns one."""
+
+    __slots__ = (
+        "_run", "batch_size", "has_late_kind", "is_counted", "is_discarded", "is_entered", "kind", "number",
+        "number_given", "recorded",
+    )  # fmt: skip
+
+    def __init__(self, run: Recorder, kind: str | None, number: int | None, batch_size: int | None) -> None:
+        self._run = run
+        self.kind = kind
+        """The kind of the step. You may set it inside the block if it was None."""
+        self.number_given = number
+        self.number = -1
+        self.batch_size = batch_size
+        self.recorded: RecordedStep | None = None
+        self.is_entered = False
+        self.is_counted = False
+        self.is_discarded = False
+        self.has_late_kind = False
+
+    def discard(self) -> None:
+        """Do not write this step."""
+        self.is_discarded = True
+
+    def __enter__(self) -> Step:
+        self.is_entered = True
+        try:
+            self._run._enter(self)
+        except Exception as error:
+            self._run.guard.report(error)
+        except BaseException:  # Ctrl-C: __exit__ will not run, because the block was never entered
+            self.is_discarded = True
+            self._run._leave(self, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_counted:
+            try:
+                self._run._leave(self, error)
+            except Exception as failure:
+                self._run.guard.report(failure)
+                self._run._release(self, self.recorded)
 
 
 def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:

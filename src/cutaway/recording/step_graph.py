@@ -39,6 +39,7 @@ class StepGraphs:
 
     def note_step(self, kind: str, schema: int, *, has_late_kind: bool = False) -> str:
         """Note a recorded step. Returns the hash of its structure, or "" if that is unknown so far."""
+        # The structure has settled, so a later change may be traced again.
         if self._last.get(kind) != schema and schema in self._hashes:
             self._tries[kind] = 0
         self._last[kind] = schema

@@ -120,6 +120,8 @@ class StepTensors:
         record = self._add(tensor, key, VALUE, layout)
         record.aliases = keys[1:]
         record.requires_grad = tensor.requires_grad
+        # Without a version counter (inference_mode), a repetition cannot be told from a change.
+        # A weak reference: activations must be freed as before, and ids are reused after that.
         if version is not None:
             self._by_id[id(tensor)] = (weakref.ref(tensor), version, record)
         if not record.requires_grad:

@@ -81,6 +81,7 @@ class SampleSelection:
         sizes = layout.sizes
         part = tensor if len(sizes) == tensor.dim() else tensor.reshape(sizes)
         if isinstance(self.samples, int):
+            # A view: index_select would copy an index tensor to the device first.
             part = part.narrow(axis, 0, min(self.samples, sizes[axis]))
         else:
             indices = torch.tensor(self.indices(sizes[axis]), dtype=torch.long, device=part.device)

@@ -66,6 +66,7 @@ def viewer(
     """Build the viewer for everything in some folders.
 
     Args:
+        paths: the folders; they must exist, and may still be empty.
         host: the interface you will serve it on; requests with another `Host` are refused.
         token: the token that clients must send; "" for none.
         most_bytes: approximate memory limit for all open archives together.
@@ -90,6 +91,7 @@ def viewer(
         source = await cache.in_thread(bundle.script)
         version = _script_version(source)
         is_versioned = request.url.query == version
+        # The URL holds the hash of the script, so another script has another URL.
         caching = "public, max-age=31536000, immutable" if is_versioned else "no-cache"
         headers = {"etag": f'"{version}"', "cache-control": caching}
         if headers["etag"] in request.headers.get("if-none-match", ""):

@@ -33,6 +33,7 @@ _SALT: Final = token_hex(4)
 """Makes ETags differ between server processes: newer code may answer differently."""
 _BAD: Final = (InputError, SiteSyntaxError, AmbiguousSiteError)
 _MISSING: Final = (NotFoundError, SiteError, NotSavedError)
+# The code that nginx uses. Nobody reads the response: the client has gone.
 _CLIENT_CLOSED_REQUEST: Final = 499
 _MAX_CHARACTERS: Final = 4096
 JSON: Final = "application/json"
@@ -68,6 +69,7 @@ def as_matrix(matrix: Array, z: Array, compared: Sequence[str]) -> Payload:
 
 def _floats(array: Array) -> bytes:
     real = np.abs(array) if array.dtype.kind == "c" else array
+    # Values beyond float32 become infinite, which the page marks; NumPy would warn on stderr.
     with np.errstate(over="ignore", invalid="ignore"):
         return np.ascontiguousarray(real, "<f4").tobytes()
 
@@ -132,6 +134,7 @@ async def respond(
 
     def payload(entry: OpenArchive) -> tuple[str, Payload | None]:
         etag = f'"{_SALT}.{tag(entry)}"'
+        # If-None-Match may list several ETags, and proxies may weaken them (W/): a substring covers both.
         return etag, None if etag in known else compute(entry)
 
     async def is_connected() -> bool:
@@ -189,6 +192,7 @@ def optional_int_parameter(request: Request, name: str) -> int | None:
     given = request.query_params.get(name)
     if given is None or given == "":
         return None
+    # int() would also take `1_0`, spaces and digits of other scripts; 18 digits always fit into 64 bits.
     if not re.fullmatch(r"-?[0-9]{1,18}", given, re.ASCII):
         raise InputError(f"{name}={given[:40]!r} is not an integer.")
     return int(given)

@@ -18,6 +18,7 @@ from cutaway.views.showable import ShowableGraph, ShowablePage, as_showable
 
 BUDGET = 40_000_000
 """Bytes of details, before compression, that go into one file."""
+# The web bundle has the same number; a test compares the two.
 CHUNK = 64
 """Rows per chunk of details: the first click decodes one chunk instead of all."""
 
@@ -55,6 +56,7 @@ def html(shown: Sequence[ShowableGraph | ShowablePage], *, budget: int = BUDGET,
     Args:
         seconds: time limit for collecting details; those of the first ops come first.
     """
+    # The HTML parser ends a script element at this text, even inside a JavaScript string.
     script = bundle.script().replace("</script", r"<\/script")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     views = [each.view for each in shown]
@@ -68,9 +70,14 @@ def html(shown: Sequence[ShowableGraph | ShowablePage], *, budget: int = BUDGET,
     )
 
 
-def to_html(thing: object, path: str | PathLike[str]) -> Path:
-    """Write the page of one object; returns its path."""
-    return write(path, html([as_showable(thing)]))
+def to_html(item: object, path: str | PathLike[str]) -> Path:
+    """Write the page of one object; returns its path.
+
+    Args:
+        item: a trace, a diff, a result, a page or a view.
+        path: the HTML file to write.
+    """
+    return write(path, html([as_showable(item)]))
 
 
 def _data(name: str, content: bytes) -> str:

@@ -76,6 +76,7 @@ class SecurityMiddleware:
         """The error response to a wrong Host or a request from another page; None if both are fine."""
         headers = connection.headers
         hosts = headers.getlist("host")
+        # RFC 9112 allows one Host header. Of two, a proxy and this server could each believe another.
         asked = hosts[0].lower() if len(hosts) == 1 else ""
         if not self._is_our_host(asked):
             message = f"this viewer does not answer to the host name {asked!r}. Open the URL that it printed"
@@ -85,6 +86,7 @@ class SecurityMiddleware:
         if origin is not None and origin.lower() not in (f"http://{asked}", f"https://{asked}"):
             return _refusal("cross-origin request refused: this viewer answers its own page only.", 403)
         fetch_site = headers.get("sec-fetch-site", "none")
+        # A link on another page may open the viewer, but its scripts may not read from it.
         if fetch_site not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate":
             return _refusal("cross-origin request refused: this viewer answers its own page only.", 403)
         return None
@@ -107,8 +109,10 @@ class SecurityMiddleware:
         if _equal(dict(pairs).get("token", ""), self._token):
             # Remove the token from the URL and the history; the browser keeps the #fragment across the redirect.
             rest = urlencode([(name, value) for name, value in pairs if name != "token"])
+            # A single slash: a path such as `//example.org` would redirect to another host.
             path = "/" + quote(connection.scope["path"].lstrip("/"))
             answer = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
+            # Not `strict`: the cookie would be missing when a link on another page opens the viewer.
             answer.set_cookie(self._cookie, self._cookie_value, httponly=True, samesite="lax")
             return answer
         message = "this viewer needs a token. Open the complete URL that `cutaway view` printed."
@@ -145,6 +149,7 @@ def _host_names() -> tuple[str, str]:
 
 
 def _equal(given: str, expected: str) -> bool:
+    # Takes the same time for every wrong token, so that timing reveals nothing.
     return hmac.compare_digest(given.encode(errors="replace"), expected.encode())
 
 

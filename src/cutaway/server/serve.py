@@ -22,6 +22,7 @@ def listening(host: str, port: int | None) -> socket.socket:
     """Open a socket that already listens, so that a browser can connect before the rest is loaded.
 
     Args:
+        host: the name or address of the interface; "" for all interfaces.
         port: 0 for any free port; None for 8787, or the next free one.
     """
     try:
@@ -33,6 +34,7 @@ def listening(host: str, port: int | None) -> socket.socket:
         # asyncio sets TCP_NODELAY only if the protocol is IPPROTO_TCP; without it, small responses take 40 ms longer.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
+            # A viewer that is restarted gets its port back while old connections are in TIME_WAIT.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((address[0], each, *address[2:]))
             listener.listen(_BACKLOG)
@@ -65,6 +67,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 date_header=False,
+                # Seconds: a request that reads a slow disk must not keep Ctrl-C waiting.
                 timeout_graceful_shutdown=2,
             )
         )

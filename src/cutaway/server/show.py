@@ -11,10 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.io import write
 from cutaway.server.browser import open_in_browser
 from cutaway.server.page import html
+from cutaway.store.runs.run import Run
+from cutaway.store.runs.run_set import Runs
 from cutaway.views.showable import ShowableGraph, ShowablePage, as_showable, static_html
 
 if TYPE_CHECKING:
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("cutaway")
 _PATIENCE = 3.0
-"""Seconds to collect details of ops for a view on screen; a file that you body for gets all of them."""
+"""Seconds to collect details of ops for a view on screen; a file that you name gets all of them."""
 _HINT = "Interactive views in notebooks need anywidget: pip install anywidget"
 
 
-def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
+def show(*items: object, path: str | PathLike[str] | None = None) -> Shown:
     """Show traces, diffs, rankings, pages or views: below the cell in a notebook, otherwise in the browser.
 
     Outside notebooks, `show` writes a self-contained HTML file and opens it. If no browser can open (no display, or
@@ -36,12 +38,13 @@ def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
         cutaway.show(before, after, path="both.html")
 
     Args:
+        items: what to show, one view each.
         path: where to write the file, with the details of all ops. By default the file goes to a temporary folder, and
             in a notebook there is none.
     """
-    if not things:
+    if not items:
         raise InputError("show() got nothing to show. Pass a Trace, a Diff, a Ranking, a Page or a GraphView.")
-    ready = [as_showable(thing) for thing in things]
+    ready = [as_showable(_check(item)) for item in items]
     kernel, in_marimo = _kernel(), _is_marimo()
     file = None if path is None else write(path, html(ready))
     if path is None and kernel is None and not in_marimo:
@@ -52,6 +55,19 @@ def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
     elif not in_marimo:  # marimo displays the last value of a cell itself
         shown._open()
     return shown
+
+
+def _check(item: object) -> object:
+    """Refuse what needs one more call first, and say which."""
+    if isinstance(item, (str, PathLike)):
+        raise InputTypeError(
+            f"show() got the path {str(item)!r}. Load it first: cutaway.show(cutaway.load({str(item)!r})). "
+            f"For a run, use the viewer: `cutaway view {item}`."
+        )
+    if isinstance(item, (Run, Runs)):
+        path = item.path if isinstance(item, Run) else "FOLDER"
+        raise InputTypeError(f"show() cannot show a recorded run. Use the viewer: `cutaway view {path}`.")
+    return item
 
 
 class Shown:
@@ -132,11 +148,13 @@ class Shown:
 def _temporary(shown: Sequence[ShowableGraph | ShowablePage]) -> Path:
     words = "-".join(each.view.title for each in shown)
     name = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60] or "picture"
+    # Never deleted here: the browser may read the file after the program has ended.
     return Path(tempfile.mkdtemp(prefix="cutaway-")) / f"{name}.html"
 
 
 def _kernel() -> Any:
     """The IPython shell of a notebook; None outside notebooks, including IPython in a terminal."""
+    # Not imported: a program outside a notebook should not load IPython.
     if "IPython" not in sys.modules:
         return None
     shell = sys.modules["IPython"].get_ipython()

@@ -73,6 +73,7 @@ class EventBroadcaster:
         if not self.is_polling:
             self._polling = asyncio.get_running_loop().create_task(self._poll())
         try:
+            # Reconnect after one second; browsers wait several by default.
             yield "retry: 1000\n\n"
             last_sent = monotonic()
             while not self._is_closed and await is_connected():
@@ -86,6 +87,7 @@ class EventBroadcaster:
             if not self._clients and self._polling is not None:
                 self._polling.cancel()
                 self._polling = None
+                # Nobody polls from now on, so this would be outdated for the next client.
                 self._last.clear()
 
     def close(self) -> None:
@@ -118,6 +120,7 @@ class EventBroadcaster:
         before, self._ids = self._ids, frozenset(locations)
         was_whole, self._was_whole = self._was_whole, self._catalog.is_whole
         is_other = before != self._ids or not was_whole or await self._catalog.has_news(locations.values())
+        # The first scan is no news: the page has just asked for the list.
         if before is not None and is_other:
             self._publish(_LIST, {"runs": True})
         for id_ in [id_ for id_ in self._last if run_of(id_) not in self._ids]:
@@ -126,6 +129,7 @@ class EventBroadcaster:
 
     async def _poll_run(self, id_: str, *, is_due: bool) -> None:
         last = self._last.get(id_)
+        # A run that has ended changes only if it is resumed: looking at each scan is enough.
         if last is not None and last.state in ("ended", "killed") and not is_due:
             return
         try:

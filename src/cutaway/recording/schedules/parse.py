@@ -10,6 +10,7 @@ from reprlib import repr as shortened
 from typing import Any, Final, TypeAlias
 
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.recording.schedules.base import Cost as Cost
 from cutaway.recording.schedules.base import Schedule as Schedule
 from cutaway.recording.schedules.base import State as State
@@ -74,6 +75,9 @@ def schedule_of(every: EveryLike) -> Schedule:
     >>> schedule = schedule_of({"eval": 1, "*": 1000})
     >>> [schedule.wants(step, "eval") for step in range(3)], [schedule.wants(step, "train") for step in range(3)]
     ([True, True, True], [True, False, False])
+
+    Args:
+        every: what `cutaway.record(every=)` takes: a number, steps, a text, a function, a dict, a Schedule or None.
     """
     if isinstance(every, Mapping):
         return _per_kind(every)
@@ -96,7 +100,7 @@ def _per_kind(every: Mapping[Any, Any]) -> PerKind:
             kinds[kind] = _schedule_of(rule, where)
         else:
             raise InputTypeError(
-                f'{where}: a kind of step must be a str, got {_with_article(kind)}. "*" means all other kinds.'
+                f'{where}: a kind of step must be a str, got {type_text(kind)}. "*" means all other kinds.'
             )
     return PerKind(kinds, rest)
 
@@ -120,10 +124,12 @@ def _schedule_of(every: Any, argument: str) -> Schedule:
         return AtSteps(_parse_steps(every, argument))
     n = _as_int(every)
     if n is None:
-        share = f' For a share of the training time write "{every * 100:g}%".' if _is_share(every) else ""
-        raise InputTypeError(f"{argument} is {_with_article(every)}, which is not a schedule.{share} {_VALID}")
+        # Where the meaning is clear, the one repair is enough; the list of all forms would bury it.
+        repair = f'For a share of the training time write "{every * 100:g}%".' if _is_share(every) else _VALID
+        raise InputTypeError(f"{argument} is {type_text(every)}, which is not a schedule. {repair}")
     if n < 0:
-        raise InputError(f"{argument} is negative: step numbers start at 0. {_VALID}")
+        raise InputError(f"{argument} is negative: pass 1 for every step, n for every nth, or None to record none.")
+    # True and False are ints: `every=True` is every step.
     return EveryNth(n) if n else Never()
 
 
@@ -139,8 +145,8 @@ def _parse_text(text: str, argument: str) -> Schedule:
         return ByteBudget(n_bytes) if n_bytes else Never()
     if match := _FACTOR.fullmatch(stripped):
         return GrowingSchedule(Growing(factor=float(match[1])))
-    number = f" Write a number without quotes: every={stripped}." if stripped.isdecimal() else ""
-    raise InputError(f"{argument} is not a valid schedule.{number} {_VALID}")
+    repair = f"Write a number without quotes: every={stripped}." if stripped.isdecimal() else _VALID
+    raise InputError(f"{argument} is not a valid schedule. {repair}")
 
 
 def _check_methods(every: Any, argument: str) -> Schedule:
@@ -176,7 +182,7 @@ def _parse_steps(steps: Collection[Any], argument: str) -> Collection[int]:
         for step in steps:
             if _as_int(step) is None or isinstance(step, bool):
                 raise InputTypeError(
-                    f"{argument} lists the steps to record, but {shortened(step)} is {_with_article(step)}. {_VALID}"
+                    f"{argument} lists the steps to record, but {shortened(step)} is {type_text(step)}. {_VALID}"
                 )
         numbers = frozenset(map(index, steps))
         least = min(numbers, default=0)
@@ -194,8 +200,3 @@ def _as_int(value: Any) -> int | None:
 
 def _is_share(value: Any) -> bool:
     return isinstance(value, float) and 0 < value < 1
-
-
-def _with_article(value: object) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

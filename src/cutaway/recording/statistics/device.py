@@ -113,6 +113,7 @@ class DeviceStatistics:
         """Queue the moments and samples of many tensors with one launch per dtype. The tensors must not change."""
         groups: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
         for number, tensor in zip(numbers, tensors, strict=True):
+            # The kernel promises Triton that pointers are aligned to 16 bytes (`tl.multiple_of`).
             is_plain = tensor.dtype in _KERNEL_DTYPES and tensor.is_contiguous() and tensor.data_ptr() % 16 == 0
             if self._kernels is not None and is_plain and tensor.numel():
                 groups.setdefault(tensor.dtype, []).append((number, tensor))
@@ -249,6 +250,7 @@ class DeviceStatistics:
         block = self._block(1)
         values = values.to(wide_dtype(values))
         n = values.numel()
+        # Around an estimate of the mean: squares of large values would cancel in the variance.
         near = values.mean()
         distances = values - near
         rest = distances.sum()
@@ -367,10 +369,12 @@ def _merge_partials(partials: Floats, entries: list[TensorEntry]) -> Floats:
 
     mean = np.add.reduceat(partials[:, 0] * sizes, starts) / n
     distance = partials[:, 0] - np.repeat(mean, n_programs)
+    # Variances of parts merge through the distances of their means (Chan, Golub & LeVeque 1979).
     squares = np.add.reduceat(partials[:, 1] + sizes * distance * distance, starts)
     magnitude = np.add.reduceat(partials[:, 2], starts)
     has_nan = np.isnan(magnitude)
     norm = np.sqrt((squares + n * mean * mean) * repeats)
+    # Infinite values give inf - inf = NaN in the sums; without a NaN among them the norm is infinite.
     norm = np.where(np.isnan(norm) & ~has_nan, np.inf, norm)
     low = np.where(has_nan, np.nan, np.minimum.reduceat(partials[:, 3], starts))
     high = np.where(has_nan, np.nan, np.maximum.reduceat(partials[:, 4], starts))

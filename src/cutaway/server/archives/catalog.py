@@ -88,6 +88,7 @@ class Catalog:
         fingerprints = await self._cache.in_thread(lambda: [location.fingerprint() for location in locations])
         for location, fingerprint in zip(locations, fingerprints, strict=True):
             known = self._known.get(location.id)
+            # Live runs are read again without a change on disk: their process may have died.
             if known is None or known[0] != fingerprint or known[1].state not in ("ended", "killed"):
                 self._known[location.id] = (fingerprint, await self._item(location, fingerprint))
 

@@ -44,6 +44,7 @@ class ArchiveLocation:
                 with os.scandir(os.path.join(self.path, folder)) as entries:
                     for entry in entries:
                         if entry.name == HEAD or entry.name.endswith(INDEX):
+                            # With the inode: a run that is deleted and recorded again may have files of equal size.
                             status = entry.stat(follow_symlinks=False)
                             name = f"{folder}/{entry.name}"
                             files.append((name, status.st_ino, status.st_size, status.st_mtime_ns))

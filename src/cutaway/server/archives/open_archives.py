@@ -155,6 +155,7 @@ class ArchiveCache:
         *,
         fresh: bool,
     ) -> tuple[_T, OpenArchive]:
+        # At every request: the folder may have become a link that leads out of the served folders.
         location.check()
         identity = _manifest_identity(location)
         is_paged = entry is not None and isinstance(entry.content, (OpenActivations, OpenResult))

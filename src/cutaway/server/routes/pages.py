@@ -70,4 +70,5 @@ def _age(item: RunItem) -> float:
 
 def _etag(entry: OpenArchive) -> str:
     paged_of(entry)
+    # String hashes differ between processes, and so do all ETags of this server (`_SALT`).
     return f"{hash(entry.fingerprint) & 0xFFFFFFFFFFFF:x}"

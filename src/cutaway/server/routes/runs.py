@@ -175,7 +175,9 @@ def graph_payload(entry: OpenArchive, structure: str | None, layout: str = "", *
 def _layout_overrides(text: str) -> list[Any]:
     """Parse the layout overrides of the reader; an empty text means none."""
     try:
+        # Truncated JSON does not parse, so that a text beyond the limit is refused too.
         parsed = json.loads(text[:_MAX_LAYOUT]) if text else []
+    # The parser recurses: a long text of brackets exceeds the recursion limit.
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, list):

@@ -46,6 +46,7 @@ def routes(cache: ArchiveCache) -> list[Route]:
         tile = optional_int_parameter(request, "tile")
 
         def payload(entry: OpenArchive) -> Payload:
+            # Imported on first use, here and below: `prefetch` does so once the page has painted.
             from cutaway.views.run.tensor_view import tensor_view
 
             view = tensor_view(
@@ -141,5 +142,6 @@ def as_csv(array: Array) -> bytes:
     out.write(",".join([*(f"i{dimension}" for dimension in range(len(before))), *map(str, range(n_columns))]) + "\n")
     lines = array.reshape(prod(before), n_columns)
     for indices, line in zip(product(*map(range, before)), lines, strict=True):
+        # NumPy writes the shortest text that reads back as the same number.
         out.write(",".join([*map(str, indices), *line.astype(str).tolist()]) + "\n")
     return out.getvalue().encode()
