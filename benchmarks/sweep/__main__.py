@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from benchmarks.peers import ROOT
+from benchmarks.peers.environments import ROOT
 from benchmarks.sweep import gallery, table
 from benchmarks.sweep.checks import Verdict
 from benchmarks.sweep.families import FAMILIES

@@ -14,11 +14,11 @@ import transformers
 from torch import nn
 from transformers.models.auto import configuration_auto, modeling_auto
 
+from benchmarks.sweep.config_overrides import CLASSES
 from benchmarks.sweep.families import CannotRun, CannotShrink, Case
-from benchmarks.sweep.given import given
+from benchmarks.sweep.input_overrides import given
 from benchmarks.sweep.inputs import Inputs, candidates
-from benchmarks.sweep.overrides import CLASSES
-from benchmarks.sweep.shrinking import STRENGTHS, Strength, shrunk
+from benchmarks.sweep.reduction import STRENGTHS, Strength, shrunk
 
 MOST_PARAMETERS = 200_000_000
 

@@ -103,13 +103,13 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
 def page(verdicts: Sequence[Verdict]) -> str:
     """The page of the documentation: counts, failures, and what could not be run."""
     about = (
-        "What `make sweep` found, written by `make sweep-docs`. Every architecture is built with random weights, run "
-        "plainly, traced, and proven by `trace.validate()`; outputs and random state have to equal those of the plain "
-        "run, every output has to be linked to what it came from, and the same graph has to come out without values. "
-        "Times are of single runs on a busy machine: read the ratios as sizes."
+        "This page is the result of `make sweep`; `make sweep-docs` writes it. Every architecture is built with random "
+        "weights, run, traced, and validated with `trace.validate()`. The outputs and the random state must equal "
+        "those of the plain run, every output must be linked to its inputs, and the graph must be the same without "
+        "saved values. Times are from single runs on a busy machine: read the ratios as orders of magnitude."
     )
     lines = [*_summary(verdicts, "# Sweep", about)]
-    lines += ["", "## The names", ""]
+    lines += ["", "## Names", ""]
     for family, some in by_family(verdicts):
         names = ", ".join(f"{v.name}" for v in sorted(some, key=lambda v: v.name) if v.outcome == "traced")
         lines += [f"**{family}**: {names}", ""]

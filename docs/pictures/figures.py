@@ -1,13 +1,24 @@
-"""Draws the pictures of docs/recurrence.md and docs/drawing.md again: `python docs/pictures/figures.py`."""
+"""Draws the SVG figures of the documentation: `python docs/pictures/figures.py [NAME …]`.
 
+`screenshots.py` makes the PNG pictures, `examples/gallery.py` the figures of the gallery.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import cutaway
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+Draw = Callable[[Path], None]
 
 
 class SharedLayer(nn.Module):
@@ -74,13 +85,46 @@ class Net(nn.Module):
         return out
 
 
+def drawn_on(page: str, name: str) -> Draw:
+    """A picture that the examples of a page draw themselves."""
+
+    def draw(path: Path) -> None:
+        from tests.docs.test_docs import blocks, run
+
+        source = ROOT / "docs" / f"{page}.md"
+        names: dict[str, Any] = {"__name__": "page"}
+        torch.manual_seed(0)
+        with TemporaryDirectory() as folder, chdir(folder):
+            for block in blocks(source):
+                if block.language == "python" and not Path(name).exists():
+                    run(source, block, names)
+            path.write_bytes(Path(name).read_bytes())
+
+    return draw
+
+
+def drawn(model: type[nn.Module], shape: tuple[int, ...], **options: Any) -> Draw:
+    def draw(path: Path) -> None:
+        torch.manual_seed(0)
+        cutaway.trace(model(), torch.ones(shape)).draw(path, **options)
+
+    return draw
+
+
+FIGURES: dict[str, Draw] = {
+    "drawing-rolled": drawn(Net, (4, 3), rolled=True, direction="right"),
+    "drawing-color": drawn(Net, (4, 3), color_by="flops", depth=2),
+    "drawing-focus": drawn(Net, (4, 3), focus="blocks.2.inner.1"),
+    "shared-layer": drawn(SharedLayer, (2, 4)),
+    "shared-layer-rolled": drawn(SharedLayer, (2, 4), rolled=True),
+    "back-to-back": drawn(BackToBack, (2, 4)),
+    "back-to-back-rolled": drawn(BackToBack, (2, 4), rolled=True),
+    "recurrent-rolled": drawn(Recurrent, (100, 2, 4), rolled=True),
+    "conditional": drawn_on("conditionals", "conditional.svg"),
+    "selection": drawn_on("questions", "shortest.svg"),
+}
+
+
 if __name__ == "__main__":
-    net = cutaway.trace(Net(), torch.ones(4, 3))
-    net.draw(HERE / "drawing-rolled.svg", rolled=True, direction="right")
-    net.draw(HERE / "drawing-color.svg", color_by="flops", depth=2)
-    net.draw(HERE / "drawing-focus.svg", focus="blocks.2.inner.1")
-    for name, model in (("shared-layer", SharedLayer()), ("back-to-back", BackToBack())):
-        trace = cutaway.trace(model, torch.ones(2, 4))
-        trace.draw(str(HERE / f"{name}.svg"))
-        trace.draw(str(HERE / f"{name}-rolled.svg"), rolled=True)
-    cutaway.trace(Recurrent(), torch.ones(100, 2, 4)).draw(str(HERE / "recurrent-rolled.svg"), rolled=True)
+    for name in sys.argv[1:] or FIGURES:
+        FIGURES[name](HERE / f"{name}.svg")

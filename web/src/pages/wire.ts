@@ -7,7 +7,7 @@ export interface Page {
   title: string;
   about: string;
   sections: Section[];
-  /** The subject, which decides the tab of the viewer that lists a saved page: "neurons" or "language". */
+  /** The tab of the viewer that lists a saved page: "neurons", "language", or "start". The viewer opens on a start page; texts in its columns named "saved as" link to the archives of that name. */
   topic: string;
   kind: "page";
 }

@@ -6,7 +6,7 @@ import { TAB_IDS } from "./tabs";
 
 const KEPT = "~";
 /** Changes of these panel states get their own history entry: collection or result, and unit. */
-const [PAGES, UNIT] = [["neurons", "language"], "unit"];
+const [PAGES, UNIT] = [["start", "neurons", "language"], "unit"];
 
 /** The differences from the initial state, as text; "" for none. */
 export function toHash(state: State): string {

@@ -35,13 +35,13 @@ test("notes lead to their step, names to runs and tabs", () => {
 test("what was taken lately comes first, and before what fits as well", () => {
   const recent = ["Tensors blocks.2.weight", "Tabs Notes"];
   const lately = (query: string): string[] => searchPalette(all, query, run, { recent }).map(({ title }) => title);
-  assert.deepEqual(lately("").slice(0, 3), ["blocks.2.weight", "Notes", "Tensors"]);
+  assert.deepEqual(lately("").slice(0, 3), ["blocks.2.weight", "Notes", "Start"]);
   assert.equal(lately("weight")[0], "blocks.2.weight");
   assert.equal(lately("blocks.1.w")[0], "blocks.1.weight");
 });
 
 test("nothing typed offers the tabs first, and never more than asked for", () => {
-  assert.equal(titles("")[0], "Tensors");
+  assert.equal(titles("")[0], "Start");
   assert.equal(searchPalette(all, "", run, { most: 7 }).length, 7);
   assert.ok(paletteItems(null, []).length > 0);
 });

@@ -55,6 +55,7 @@ export interface FolderProps {
 }
 
 export const TABS = [
+  { id: "start", title: "Start", key: "0", needs: "page", topic: "start", isOptional: true, panel: (props): JSX.Element => <PagesPanel topic="start" {...props} /> },
   { id: "tensors", title: "Tensors", key: "1", needs: "step", selects: "sample", panel: (props): JSX.Element => <SplitPane {...props}><GraphPanel {...props} /></SplitPane> },
   { id: "ops", title: "Ops", key: "2", needs: "trace", panel: (props): JSX.Element => <OpsPanel {...props} /> },
   { id: "curves", title: "Curves", key: "3", needs: "run", selects: "tensor", panel: (props): JSX.Element => <CurvesPanel {...props} /> },
@@ -101,7 +102,8 @@ export function visibleTabs(items: readonly RunItem[], open: Tab): Tab[] {
   });
 }
 
-/** The initial tab of a folder without runs: the last tab with content, pages before traces; null if none has any. */
+/** The initial tab of a folder: its start page. Without one and without runs, the last tab with content, pages before traces. Null for the default tab. */
 export function firstTab(items: readonly RunItem[]): Tab | null {
+  if (onTab(items, "start").length) return "start";
   return items.some(({ kind }) => kind === "run") ? null : folderTabs(items).at(-1) ?? null;
 }

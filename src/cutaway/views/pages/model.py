@@ -358,7 +358,8 @@ class Page(Result):
     about: str = ""
     sections: Sequence[Section] = ()
     topic: str = ""
-    """The subject, which decides the tab of the viewer that lists a saved page: "neurons" or "language"."""
+    """The tab of the viewer that lists a saved page: "neurons", "language", or "start". The viewer opens on a start
+    page; texts in its columns named "saved as" link to the archives of that name."""
     kind: Literal["page"] = field(default="page", init=False)
 
     def __post_init__(self) -> None:

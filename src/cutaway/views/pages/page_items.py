@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from cutaway.store.activations.sources import ArchiveSource
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results.result_file import read_description
 
-Topic = Literal["neurons", "language"]
+Topic = Literal["start", "neurons", "language"]
 _MOST_SITES: Final = 2_000
 
 
@@ -67,7 +67,7 @@ def result_item(archive: Archive, *, edition: str = "") -> PageItem:
     """A saved result, from its description alone."""
     about = read_description(archive)
     return PageItem(
-        topic="language" if about.topic == "language" else "neurons",
+        topic=_topic(about.topic),
         type=about.type,
         title=about.title,
         created=_time(archive, about.made),
@@ -76,6 +76,11 @@ def result_item(archive: Archive, *, edition: str = "") -> PageItem:
         sites=(),
         edition=edition,
     )
+
+
+def _topic(name: str) -> Topic:
+    """The tab of a saved result; "neurons" for topics that this version does not know."""
+    return next((topic for topic in get_args(Topic) if topic == name), "neurons")
 
 
 def model_of(provenance: Mapping[str, Any]) -> str:

@@ -39,6 +39,13 @@ test("a folder without a run is opened where something lies", () => {
   assert.equal(firstTab([exampleItem("trace", { kind: "trace" })]), "ops");
 });
 
+test("a folder opens on its start page, also beside runs", () => {
+  const start = shelved("hello", { topic: "start", type: "Page" });
+  assert.equal(firstTab([...ITEMS, start]), "start");
+  assert.ok(visibleTabs([start], "tensors").includes("start"));
+  assert.ok(!visibleTabs(ITEMS, "tensors").includes("start"));
+});
+
 test("the tab of language is there when something is on it, or it is looked at", () => {
   const without = ITEMS.filter(({ id }) => id !== "lens");
   assert.ok(visibleTabs(ITEMS, "tensors").includes("language"));
@@ -56,7 +63,10 @@ test("the name of a unit leads to its page, if a collection has it", () => {
 
 test("what is saved under a name is led to, and a site to its first unit", () => {
   assert.equal(stateAfter(leadsTo(ITEMS, "lens", "saved as")), "tab=language&~language=lens");
-  assert.equal(leadsTo(ITEMS, "gone", "saved as"), null);
+  for (const text of ["gone", "broken"]) assert.equal(leadsTo([...ITEMS, broken], text, "saved as"), null);
+  const saved = [exampleItem("run", { name: "base" }), exampleItem("trace", { name: "net.trace", kind: "trace" })];
+  assert.equal(stateAfter(leadsTo(saved, "base", "saved as")), "runs=run");
+  assert.equal(stateAfter(leadsTo(saved, "net.trace", "saved as")), "tab=ops&~trace=trace");
   assert.equal(stateAfter(leadsTo(ITEMS, "h.0", "site")), "tab=neurons&~neurons=acts&~unit=h.0%230");
   assert.equal(leadsTo(ITEMS, "h.0", "word"), null);
 });

@@ -7,6 +7,8 @@ import type { Action } from "../state";
 
 /** Name in the URL of the selected unit of a collection. */
 export const UNIT = "unit";
+/** Names in the URL of the selected trace, and of what is shown of its graph. */
+export const [TRACE, PICTURE] = ["trace", "ops"];
 /** The column of a table that names what lies in the folder. */
 const SAVED_AS = "saved as";
 
@@ -45,8 +47,8 @@ export function editionOf(item: RunItem, items: readonly RunItem[]): string {
 /** The link of a table cell: the page of a unit, if a collection here has it, or a saved result; null for none. */
 export function leadsTo(items: readonly RunItem[], text: string, column: string, current = ""): readonly Action[] | null {
   if (column === SAVED_AS) {
-    const saved = items.find(({ name, page }) => name === text && page);
-    return saved ? opens(saved.page!.topic, saved.id, "") : null;
+    const saved = items.find(({ name }) => name === text);
+    return saved ? showsArchive(saved) : null;
   }
   const unit = unitOf(text);
   const site = unit?.site ?? (column === "site" ? text : null);
@@ -56,6 +58,14 @@ export function leadsTo(items: readonly RunItem[], text: string, column: string,
   if (!collection) return null;
   const { last, width } = known(collection)!;
   return opens("neurons", collection.id, unit ? text : `${site}#${last === width - 1 ? 0 : last}`);
+}
+
+/** The actions that open an archive on the tab that shows it; null for a result that cannot be opened. */
+function showsArchive({ id, kind, page }: RunItem): readonly Action[] | null {
+  if (page) return opens(page.topic, id, "");
+  if (kind === "run") return [{ do: "tab", tab: "tensors" }, { do: "run", id }];
+  // What is kept of the graph belongs to the trace that was open before.
+  return kind === "trace" ? [{ do: "tab", tab: "ops" }, { do: "keep", name: PICTURE, text: "" }, { do: "keep", name: TRACE, text: id }] : null;
 }
 
 /** The actions that open an entry, and one of its units; "" for none. */

@@ -6,11 +6,10 @@ import type { Frame } from "../../graph/hooks/use-address";
 import { Menu } from "../../graph/controls";
 import type { Host } from "../../lib/host";
 import { detailQuery, traceQuery } from "../data/api";
+import { PICTURE, TRACE } from "../data/pages";
 import { Failure, Hint } from "../hint";
 import type { FolderProps } from "../tabs";
 import { useQuery } from "../data/use-query";
-
-const [TRACE, PICTURE] = ["trace", "ops"];
 
 export function OpsPanel({ items: known, state, act, client, onTheme, onHelp }: FolderProps) {
   const items = known ?? [];

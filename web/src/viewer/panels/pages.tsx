@@ -1,4 +1,4 @@
-// The page tabs (Neurons, Language): a list of collections and results, and the page of the selected one.
+// The page tabs (Start, Neurons, Language): a list of collections and results, and the page of the selected one.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { takesKeys } from "../../graph/keyboard";
@@ -39,10 +39,11 @@ export function PagesPanel({ topic, items, state, act, client, isDark }: FolderP
   }, [items, asked, act]);
   if (!items) return <Hint title="Loading…" isQuiet />;
   if (!own.length && !asked) return <Empty topic={topic} />;
+  const hasList = topic !== "start" || own.length > 1 || !item;
   const choose = (id: string): void => opens(topic, id, "").forEach(act);
   return (
-    <div class={`pages-panel${isNarrow ? " narrow" : ""}`}>
-      {isNarrow ? <CompactList own={own} item={item} onChoose={choose} /> : <List own={own} item={item} onChoose={choose} />}
+    <div class={`pages-panel${hasList ? (isNarrow ? " narrow" : "") : " single"}`}>
+      {hasList && (isNarrow ? <CompactList own={own} item={item} onChoose={choose} /> : <List own={own} item={item} onChoose={choose} />)}
       <LinksContext.Provider value={links}>
         {item ? <SelectedItem key={item.id} topic={topic} item={item} items={items} unit={state.kept[UNIT] ?? ""} act={act} client={client} isDark={isDark} /> : (
           <Hint title="Not found: deleted or moved"><p>Select another collection or result from the list.</p></Hint>
@@ -53,6 +54,8 @@ export function PagesPanel({ topic, items, state, act, client, isDark }: FolderP
 }
 
 const EMPTY_STATES: Readonly<Record<Topic, readonly [title: string, about: string, code: string]>> = {
+  start: ["No start page in this folder", "Save a page with topic=\"start\" in this folder, and the viewer opens on it:",
+    'Page("My runs", sections=[…], topic="start").save("runs/start")'],
   neurons: ["No neuron results in this folder", "Collect activations or save a ranking or another result in this folder to see it here:",
     'cutaway.collect(model, texts, tokenizer=tok, at="h.*", path="runs/acts")\ncutaway.neurons.rank(acts, labels).save("runs/ranking")'],
   language: ["No language model results in this folder", "Save a result, or a page with topic=\"language\", in this folder to see it here:",
