@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import string
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.numpy import load as load_numpy
+from tests.call_count import count_calls
 
 from cutaway.core.arrays import DTYPES, nbytes_of
 from cutaway.core.errors import DamagedError, InputError
@@ -144,16 +144,11 @@ def test_files_of_stock_torch_are_read(name: str) -> None:
     assert metadata == {"a": "b"}
 
 
-def test_ten_thousand_entries_are_written_quickly() -> None:
+def test_ten_thousand_entries_take_little_work_each() -> None:
     entries = laid_out(
         [(f"{i}/out/encoder.layers.{i % 24}.attn/softmax", "float32", (1, 8, 64)) for i in range(10_000)]
     )
-    took = []
-    for _ in range(5):
-        began = time.thread_time()
-        header(entries, METADATA)
-        took.append(time.thread_time() - began)
-    assert min(took) < 0.2  # about 0.02 s; other work runs beside tests
+    assert count_calls(lambda: header(entries, METADATA)) < 20 * len(entries)
 
 
 @pytest.mark.parametrize(

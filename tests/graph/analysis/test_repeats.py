@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from time import thread_time
 
 import pytest
+from tests.call_count import count_lines
 
 from cutaway.graph.analysis.repeats import Run, runs
 
@@ -68,14 +68,9 @@ def test_two_copies_are_enough_wherever_the_rare_number_stands() -> None:
 
 
 @pytest.mark.parametrize("body", [[1], [1, 2], list(range(50)), [1] * 30 + [2], [1, 2] * 15 + [3]])
-def test_the_time_is_linear(body: list[int]) -> None:
-    def seconds(n: int) -> float:
+def test_the_work_is_linear(body: list[int]) -> None:
+    def n_lines(n: int) -> int:
         numbers = (body * (n // len(body) + 1))[:n]
-        times = []
-        for _ in range(3):
-            started = thread_time()
-            runs(numbers)
-            times.append(thread_time() - started)
-        return min(times)
+        return count_lines(lambda: runs(numbers))
 
-    assert seconds(40_000) < 12 * seconds(8_000) + 0.02  # five times the numbers; quadratic would be 25 times
+    assert n_lines(20_000) < 7 * n_lines(4_000)  # five times the numbers; quadratic would be 25 times

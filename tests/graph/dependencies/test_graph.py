@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.call_count import count_lines
 from tests.zoo import ZOO, Fn, Square
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
@@ -597,11 +597,6 @@ def test_twenty_thousand_ops_and_two_thousand_recorded_tensors_cost_little_an_op
         stream = len(parents) - 1
     chosen.append(stream)
     trace, recorded = made_up(parents, chosen), [RecordedSite(f"${row}") for row in chosen]
-    seconds = []
-    for _ in range(3):
-        started = time.process_time()
-        graph = dependencies(trace, recorded)
-        seconds.append(time.process_time() - started)
     assert len(parents) > 19_000
-    assert len(graph.links) == 2000
-    assert min(seconds) / len(parents) < 30e-6
+    assert count_lines(lambda: dependencies(trace, recorded)) < 60 * len(parents)
+    assert len(dependencies(trace, recorded).links) == 2000

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import pytest
 import torch
+from tests.call_count import count_calls
 from tests.views.graphs import SOURCES, check_graph
 from tests.zoo import ZOO
 from torch import Tensor, nn
@@ -183,8 +182,7 @@ def test_a_call_with_thousands_of_results_is_summed_up_once() -> None:
             return x.unbind(0)
 
     trace = cutaway.trace(Parts(), torch.ones(4000, 2))
-    begun = process_time()
+    assert count_calls(lambda: graph_view(trace)) < 500 * 4000  # once for each result: 16 million shapes
     view = graph_view(trace)
-    assert process_time() - begun < 5  # once for each result: more than a minute
     assert view.nodes.lines[1][0] == "4000 results: 2, 2, 3998 more · 31.2 KB"
     assert set(view.nodes.lines[1:]) == {view.nodes.lines[1]}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 import torch
+from tests.call_count import count_calls
 from tests.zoo import ZOO
 from torch import Tensor, nn
 
@@ -147,9 +147,7 @@ class Loop(nn.Module):
         return x
 
 
-def test_thousands_of_ops_are_quick() -> None:
+def test_thousands_of_ops_take_little_work_each() -> None:
     trace = cutaway.trace(Loop(), torch.randn(8, 16))
     rows = list(range(len(trace.tables.nodes)))
-    started = perf_counter()
-    measures(trace, rows)
-    assert perf_counter() - started < 5  # 0.2 s on a quiet machine
+    assert count_calls(lambda: measures(trace, rows)) < 100 * len(rows)

@@ -18,7 +18,7 @@ _APART: Final = frozenset({"detach", "data"})
 """Functions that return the same memory without its autograd history."""
 _FORGETFUL: Final = _APART | {
     "detach_", "tensor", "new_tensor", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like",
-    "randint_like", "new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided",
+    "randint_like", "new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided", "nested_tensor",
 }  # fmt: skip
 """Functions whose results never require a gradient."""
 _UNSEEN: Final = "made_unseen"
