@@ -88,3 +88,13 @@ def test_what_the_inner_functions_read_are_its_parents() -> None:
     parents = [parent.label for parent in trace["./cond"].parents]
     assert parents[1:] == ["linear_1_3", "first.weight", "first.bias"]
     assert not trace.validate().failures
+
+
+def test_beyond_the_compilers_limit_of_variants_it_runs_as_it_does_without() -> None:
+    """The compiler then runs Python code frame by frame, and must not meet what a capture replaces in torch."""
+    x = torch.ones(4, 3)
+    for number in range(torch._dynamo.config.recompile_limit + 3):
+        branch = eval(f"lambda y: y * {number}")  # a code object of its own, so nothing compiled fits
+        model = Model(lambda m, y, branch=branch: torch.cond(y.sum() > 0, branch, lambda z: z - 1, (y,)))  # type: ignore[misc]
+        trace = cutaway.trace(model, x)
+        assert torch.equal(trace.returned, x * number)

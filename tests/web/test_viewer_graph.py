@@ -82,7 +82,7 @@ def answer(served: Served, path: str, **asked: str) -> Any:
 
 
 def opened(page: Page, served: Served, address: str = "") -> Page:
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(30_000)
     page.goto(f"{served.url}/#{address}")
     page.wait_for_selector(".color-legend .ramp, .table-row")
     return page

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cutaway.capture import sessions
 from cutaway.capture.eager import lift_force_eager
-from cutaway.capture.monkeypatch import replace
+from cutaway.capture.monkeypatch import originals, replace
 from cutaway.capture.torch_functions import Opaque
 from cutaway.capture.torch_patches import run_opaque, without_watchers
 
@@ -59,7 +59,8 @@ def _operator_name(frame: Any) -> str | None:
 
 def _as_uncaptured(compiled: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
-        with without_watchers(), _without_module_hooks(), lift_force_eager(), _recorded_inputs():
+        # The compiler would trace our replacements in torch, too.
+        with originals(), without_watchers(), _without_module_hooks(), lift_force_eager(), _recorded_inputs():
             return compiled(*args, **kwargs)
 
     return run

@@ -6,12 +6,26 @@ patches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Patch:
+    """One replaced attribute."""
+
+    owner: Any
+    name: str
+    original: Any
+    replacement: Any
+
+
 _lock = RLock()
+_patches: list[_Patch] = []
+"""All replacements, the oldest first."""
 _users = 0
 _stack = ExitStack()
 
@@ -49,5 +63,28 @@ def replace(stack: ExitStack, owner: Any, name: str, make: Callable[[Any], Any])
     """Replaces an attribute until the stack is closed."""
     # Not `getattr` on a class: it would unwrap descriptors, and restoring would put back something else.
     original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
-    setattr(owner, name, make(original))
-    stack.callback(setattr, owner, name, original)
+    patch = _Patch(owner, name, original, make(original))
+    setattr(owner, name, patch.replacement)
+    _patches.append(patch)
+    stack.callback(_undo, patch)
+
+
+@contextmanager
+def originals() -> Iterator[None]:
+    """Context manager: undoes all replacements, for code that must not meet them, then applies them again."""
+    with _lock:
+        patches = list(_patches)
+        for patch in reversed(patches):
+            setattr(patch.owner, patch.name, patch.original)
+    try:
+        yield
+    finally:
+        with _lock:
+            for patch in patches:
+                if patch in _patches:  # another thread may have ended the last capture
+                    setattr(patch.owner, patch.name, patch.replacement)
+
+
+def _undo(patch: _Patch) -> None:
+    _patches.remove(patch)
+    setattr(patch.owner, patch.name, patch.original)
