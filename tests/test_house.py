@@ -223,7 +223,7 @@ def test_the_public_names_are_the_pinned_list() -> None:
     assert cutaway.__all__ == PUBLIC
     for name in PUBLIC:
         assert getattr(cutaway, name).__doc__
-    with pytest.raises(AttributeError, match="it offers Activations, "):
+    with pytest.raises(AttributeError, match="It has Activations, "):
         _ = cutaway.nothing
 
 

@@ -256,7 +256,11 @@ class Recorder:
     def _is_open(self) -> bool:
         """Whether the run still accepts data; reports once if it is closed."""
         if self._is_closed:
-            self.guard.report(InputError("the run is closed: nothing more is recorded"))
+            self.guard.report(
+                InputError(
+                    "the run is closed, so nothing more is recorded: keep the loop inside `with cutaway.record(…)`."
+                )
+            )
         return not self._is_closed
 
     @contextmanager
@@ -396,7 +400,7 @@ class Recorder:
         if self._writer is None or not self._is_open():
             return
         if self._open is not None:
-            self.guard.report(InputError("a step began inside another step: it counts as part of the outer one"))
+            self.guard.report(InputError("a step began inside another, and counts as part of it: end it first."))
             return
         step.number = self._last = self._number_of(step)
         self._next = step.number + 1

@@ -128,7 +128,12 @@ class LogitAttribution(Result):
         return totals
 
     def top(self, target: int = -1, n: int = 10) -> list[tuple[str, float]]:
-        """The parts with the largest contributions, positive or negative, by name."""
+        """The parts with the largest contributions, positive or negative, by name; fewer if there are not as many.
+
+        Args:
+            target: index of the target; -1 is the last.
+            n: the most parts to return.
+        """
         row = self.values[target_index(target, len(self))]
         order = np.argsort(-np.abs(row), kind="stable")[:n]
         return [(self.name(i), float(row[i])) for i in order.tolist()]

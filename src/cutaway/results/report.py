@@ -92,7 +92,7 @@ class Report(Result):
         return self.rankings[self.method]
 
     @property
-    def best(self) -> Any:
+    def best(self) -> list[str] | NDArray[np.int64]:
         """The top units by the leading method: sites, or indices if units have no names."""
         return self.ranking.top(min(self.asked.n, len(self.ranking)))
 

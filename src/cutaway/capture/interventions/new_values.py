@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cutaway.capture.interventions.token_positions import current_token_window
 from cutaway.core.errors import EditError, InputError, InputTypeError, UnitError
-from cutaway.core.formatting import short
+from cutaway.core.formatting import short, type_text
 from cutaway.core.sites import Site
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
@@ -129,7 +129,7 @@ def fit_to(given: Any, value: Tensor) -> Tensor:
     if not isinstance(given, Tensor):
         array = np.asarray(given)
         if array.dtype.kind not in "biufc":
-            raise EditError(f"the new value is a {type(given).__name__}: a function for to= must return a tensor.")
+            raise EditError(f"the new value is {type_text(given)}: a function for to= must return a tensor.")
         given = torch.as_tensor(array)
     new: Tensor = given
     if new.dtype != value.dtype or new.device != value.device:

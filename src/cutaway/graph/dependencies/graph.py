@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import DamagedError, InputError
-from cutaway.core.formatting import nearest_hint
+from cutaway.core.formatting import nearest_hint, type_text
 from cutaway.graph.dependencies.contract import Contraction
 from cutaway.graph.dependencies.locate import NOWHERE, Places
 
@@ -310,17 +310,17 @@ def _read_link(fields: Mapping[str, Any]) -> Link:
 
 def _texts(value: Any, key: str) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of a list of strings.")
+        raise DamagedError(f"{key!r} in a dependency graph is {type_text(value)} instead of a list of strings.")
     return tuple(_text(item, key) for item in value)
 
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of a string.")
+        raise DamagedError(f"{key!r} in a dependency graph is {type_text(value)} instead of a string.")
     return value
 
 
 def _truth(value: Any, key: str) -> bool:
     if not isinstance(value, bool):
-        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of true or false.")
+        raise DamagedError(f"{key!r} in a dependency graph is {type_text(value)} instead of true or false.")
     return value

@@ -429,7 +429,8 @@ class Run:
             return np.arange(len(self.timeline))
         positions = self.timeline.kinds.get(kind)
         if positions is None:
-            known = listed(map(repr, self.kinds), _MAX_LISTED) or "none"
+            names = [repr(name) if name else "unnamed steps (kind='')" for name in self.kinds]
+            known = listed(names, _MAX_LISTED) or "no steps"
             raise NotFoundError(
                 f"run {self.name!r} has no steps of kind {kind!r}.{hint(kind, self.kinds)} It has: {known}."
             )

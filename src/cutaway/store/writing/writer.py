@@ -22,7 +22,7 @@ from cutaway.core.version import __version__
 from cutaway.store.backends.backend import Backend, backend_for
 from cutaway.store.format.filenames import HEAD, rank_folder, rank_of, session_of
 from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode, scan
-from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind
+from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind, kind_text
 from cutaway.store.format.problems import BY_CUTAWAY, is_problem, problems_of
 from cutaway.store.format.records import MOST_CELLS, Block, BlockRecord, Note, Row, Schema, Session, StepRecord
 from cutaway.store.format.segments import Limits
@@ -78,7 +78,12 @@ class Writer:
         self.path = os.fspath(path)
         self._pid = os.getpid()
         folder = rank_folder(rank)
-        self.head = _claim(self.backend, self.path, kind, rank, resume=resume)
+        try:
+            self.head = _claim(self.backend, self.path, kind, rank, resume=resume)
+        except NotADirectoryError:
+            raise ExistsError(
+                f"{self.path} is a file, or is inside one. Use the path of a new or empty folder."
+            ) from None
         lease = Lease.take(self.backend, folder, patience=options.patience, beat_every=options.beat_every)
         self.session = lease.number
         session = Session(lease.number, kind, FORMAT_VERSION, __version__, rank, world_size, time())
@@ -316,10 +321,10 @@ def _claim(backend: Backend, path: str, kind: Kind, rank: int, *, resume: bool) 
                 raise ExistsError(message) from error
     for found_kind in {head.kind} if head else _kinds(backend, names):
         if found_kind != kind:
-            raise ExistsError(f"{path} is {_with_article(found_kind)}, not {_with_article(kind)}. Use another path.")
+            raise ExistsError(f"{path} is {kind_text(found_kind)}, not {kind_text(kind)}. Use another path.")
     if not resume and any(session_of(name) is not None for name in backend.names(rank_folder(rank))):
         raise ExistsError(
-            f"{path} already has {_with_article(kind)} and is not overwritten. "
+            f"{path} already has {kind_text(kind)} and is not overwritten. "
             f"{'Continue it with resume=True, or use' if kind == 'run' else 'Use'} another path."
         )
     if head is not None:
@@ -336,10 +341,6 @@ def _claim(backend: Backend, path: str, kind: Kind, rank: int, *, resume: bool) 
     except FileExistsError:  # another rank of the same job created it first
         return _claim(backend, path, kind, rank, resume=resume)
     return head
-
-
-def _with_article(kind: str) -> str:
-    return kind if kind == "activations" else f"a {kind}"
 
 
 def _kinds(backend: Backend, names: Sequence[str]) -> set[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import nearest_hint, plural
+from cutaway.core.formatting import nearest_hint, plural, type_text
 from cutaway.results.words import Context, TopContexts
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import ColoredText, Page, Section, Text
@@ -44,7 +44,7 @@ def units_text(
     """
     if not isinstance(acts, Activations):
         raise InputTypeError(
-            f"got a {type(acts).__name__}, which has no sentences: pass the result of cutaway.collect, or "
+            f"got {type_text(acts)}, which has no sentences: pass the result of cutaway.collect, or "
             "Activations.of(x, words=…)."
         )
     indices = unit_numbers(units, acts.names)
