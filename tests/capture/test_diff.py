@@ -325,9 +325,7 @@ def test_comparing_changes_nothing() -> None:
 @pytest.mark.parametrize("thing", [mlp(), "trace", None, X], ids=["model", "text", "None", "tensor"])
 def test_anything_but_a_trace_is_refused(thing: Any) -> None:
     trace = cutaway.trace(mlp(), X)
-    with pytest.raises(
-        InputError, match=f"the second argument is {type_text(thing)}: pass the result of cutaway.trace"
-    ):
+    with pytest.raises(InputError, match=f"the second argument is {type_text(thing)}: pass the result of"):
         cutaway.diff(trace, thing)
     with pytest.raises(InputError, match="the first argument"):
         cutaway.diff(thing, trace)

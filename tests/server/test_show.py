@@ -151,7 +151,7 @@ def test_what_cannot_be_shown_is_told_with_what_can(screen: list[str]) -> None:
         InputError, match=r"cannot show an object of type int: pass a Trace, a Diff, .* a Page or a GraphView\.$"
     ):
         cutaway.show(3)
-    with pytest.raises(InputError, match=r"cannot show an object of type str: .* Load a file first: cutaway.load"):
+    with pytest.raises(InputError, match=r"got the path 'runs/base'. Load it first: cutaway.show\(cutaway.load"):
         cutaway.show("runs/base")
     with pytest.raises(InputError, match=r"cannot show an object of type .*Tower: .* Trace it first: cutaway.trace"):
         cutaway.show(tower(), Tower())

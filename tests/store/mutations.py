@@ -385,7 +385,7 @@ class Questions:
         repr(moment)
         for name in ("role", "has_value", "dtype", "shape", "value", "raw", "stats", "iteration", "pass_", "passes"):
             self.ask(lambda name=name: getattr(moment, name))
-        self.ask(moment.values)
+        self.ask(lambda: moment.values)
 
     def about_series(self, series: Series) -> None:
         self.ask(lambda: repr(series))

@@ -231,7 +231,7 @@ class Trace:
         return self._numbered[position(key, len(self._numbered), "this trace", noun=noun)]
 
     def match(self, pattern: str | Site) -> list[Op]:
-        """Every op that matches a site, a pattern or a label, in order; with a unit, as in `**#7`, every op that has it.
+        """Every op that matches a site, a pattern or a label, in order; with a unit (`**#7`), every op that has it.
 
         The address of a module matches its outputs; `encoder.**` also matches everything inside.
         """
