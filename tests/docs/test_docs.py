@@ -203,6 +203,20 @@ def test_every_public_name_is_documented(name: str) -> None:
     assert re.search(rf"`(?:cutaway\.)?{name}[(`]", text), name
 
 
+def test_every_address_in_the_documentation_is_public() -> None:
+    """Reached from `import cutaway` alone, as a reader types it."""
+    for page in [*PAGES, *(ROOT / "examples").glob("*.py")]:
+        text = page.read_text(encoding="utf-8")
+        names = {f"{module}.{name}" for module, name in re.findall(r"from cutaway\.(\w+) import (\w+)", text)}
+        names |= set(re.findall(r"\bcutaway\.([a-z]+\.[A-Za-z_]+)\b(?!/)", text))
+        for name in sorted(names):
+            namespace, _, attribute = name.partition(".")
+            if namespace in cutaway.__all__:
+                assert hasattr(getattr(cutaway, namespace), attribute), f"{page.name}: cutaway.{name}"
+            else:
+                assert namespace in ("cli",), f"{page.name}: cutaway.{name} is not public"
+
+
 def test_every_case_of_the_zoo_is_documented() -> None:
     from tests.zoo import ZOO
 

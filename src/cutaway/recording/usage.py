@@ -59,7 +59,7 @@ SWAPPED_TENSOR = InputTypeError(
 )
 NOT_ENTERED = InputError("run.step() was called without `with`, so the step is not recorded: write `with run.step():`.")
 NESTED = InputError(
-    "a step began inside another step, and counts as part of it: end the outer `with run.step():` first."
+    "a step began inside another step, and counts as part of it: end the outer `with` block first."
 )
 CLOSED = InputError("the run is closed, so nothing more is recorded: keep the loop inside `with cutaway.record(…)`.")
 NO_STEPS = InputError("no step was recorded because none was begun: put `with run.step():` around each.")
