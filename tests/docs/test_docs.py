@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import io
 import pkgutil
+import inspect
 import re
 import sys
 from contextlib import redirect_stdout
@@ -201,6 +202,18 @@ def test_every_error_is_documented() -> None:
 def test_every_public_name_is_documented(name: str) -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert re.search(rf"`(?:cutaway\.)?{name}[(`]", text), name
+
+
+def test_help_explains_every_parameter_of_every_public_function() -> None:
+    spaces = [
+        cutaway,
+        *(getattr(cutaway, name) for name in cutaway.__all__ if inspect.ismodule(getattr(cutaway, name))),
+    ]
+    functions = [getattr(space, name) for space in spaces for name in space.__all__]
+    for function in filter(inspect.isfunction, functions):
+        text = inspect.getdoc(function) or ""
+        for name in inspect.signature(function).parameters:
+            assert re.search(rf"^    [\w*`, ]*\b{name}\b[\w*`, ]*:", text, re.M), f"{function.__qualname__}: {name}"
 
 
 def test_every_address_in_the_documentation_is_public() -> None:

@@ -124,7 +124,11 @@ class Selection(Sequence[Op]):
         return Selection(self.trace, [node for node in ops if mark[node]])
 
     def near(self, distance: int = 1) -> Selection:
-        """Its ops and everything within `distance` steps, up or down; paths never lead through a source."""
+        """Its ops and everything within `distance` steps, up or down; paths never lead through a source.
+
+        Args:
+            distance: how many steps.
+        """
         if not isinstance(distance, int) or isinstance(distance, bool):
             raise InputTypeError(f"distance must be an integer number of steps, got {short_repr(distance)}.")
         if distance < 0:
@@ -239,7 +243,15 @@ class Selection(Sequence[Op]):
         direction: Literal["down", "right"] = "down",
         color_by: str | Mapping[str, float] | Callable[[Op], Any] | None = None,
     ) -> Drawing:
-        """Draw the trace like `trace.draw`, with everything that is not in the selection faded."""
+        """Draw the trace like `trace.draw`, with everything that is not in the selection faded.
+
+        Args:
+            path: the file to write (.svg, .pdf, .png, .dot, .json); None writes none and returns SVG text.
+            depth: how many levels of modules to open; None draws every op.
+            rolled: whether to draw repetitions once.
+            direction: the direction of the data flow, "down" or "right".
+            color_by: the name of a measure, numbers by site, or a function of an op.
+        """
         picture: Drawing = late.call(
             "Selection.draw",
             self.trace,

@@ -58,9 +58,7 @@ SWAPPED_TENSOR = InputTypeError(
     "run.tensor() got a Tensor as name. The name comes first: run.tensor('hidden', tensor)."
 )
 NOT_ENTERED = InputError("run.step() was called without `with`, so the step is not recorded: write `with run.step():`.")
-NESTED = InputError(
-    "a step began inside another step, and counts as part of it: end the outer `with` block first."
-)
+NESTED = InputError("a step began inside another step, and counts as part of it: end the outer `with` block first.")
 CLOSED = InputError("the run is closed, so nothing more is recorded: keep the loop inside `with cutaway.record(…)`.")
 NO_STEPS = InputError("no step was recorded because none was begun: put `with run.step():` around each.")
 NOT_CALLED = InputError(

@@ -68,7 +68,12 @@ class Attention(Result):
         return int(self.weights.shape[1])
 
     def pick(self, layer: int | None = None, head: int | None = None) -> Attention:
-        """The attention of one layer or one head, by number; its page then shows the whole map."""
+        """The attention of one layer or one head, by number; its page then shows the whole map.
+
+        Args:
+            layer: number of the layer; None for all.
+            head: number of the head; None for all.
+        """
         at = slice(None) if layer is None else [self._index(layer, self.layers.tolist(), "layer")]
         of = slice(None) if head is None else [self._index(head, self.heads, "head")]
         sites = self.sites if isinstance(at, slice) else tuple(self.sites[i] for i in at)

@@ -213,7 +213,11 @@ class Diff:
         return tuple(row for row in self.values if row.is_origin)
 
     def largest(self, n: int = _MOST_SHOWN) -> tuple[Compared, ...]:
-        """The values of ops and sources with the largest distances: NaN or Inf first, then by relative norm."""
+        """The values of ops and sources with the largest distances: NaN or Inf first, then by relative norm.
+
+        Args:
+            n: the most values to return.
+        """
         rows = [row for row in self.different if row.kind != "output"]
         return tuple(sorted(rows, key=lambda row: row.distance.order, reverse=True)[:n])
 
@@ -256,7 +260,11 @@ class Diff:
         return picture
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write the interactive picture of the diff as one self-contained HTML file."""
+        """Write the interactive picture of the diff as one self-contained HTML file.
+
+        Args:
+            path: the file to write.
+        """
         written: Path = late.call("Diff.to_html", self, path)
         return written
 

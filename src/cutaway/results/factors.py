@@ -102,7 +102,11 @@ class Factors(Result):
         return tuple(piece for text in self.texts for piece in text.pieces)
 
     def of_text(self, text: int) -> Factors:
-        """The same factors at the positions of one text."""
+        """The same factors at the positions of one text.
+
+        Args:
+            text: index of the text.
+        """
         if not -len(self.texts) <= text < len(self.texts):
             raise InputError(f"there is no text {text}: there are {len(self.texts)}, counted from 0.")
         chosen = self.texts[text]
@@ -294,7 +298,11 @@ class Factors(Result):
         return non_negative(self.units @ self.units.T, self.units @ np.maximum(x, 0.0).T)
 
     def on(self, generation: Any) -> Factors:
-        """The same factors on another text or several: as `transform`, but as a result with tokens."""
+        """The same factors on another text or several: as `transform`, but as a result with tokens.
+
+        Args:
+            generation: a generation of the same model, or a list of them.
+        """
         factors: Factors = late.call("Factors.on", self, generation)
         return factors
 

@@ -364,6 +364,9 @@ class Generation:
         """Save it into a new folder; `cutaway.load(path)` reads it back, without torch and without the model.
 
         Never overwrites: raises `ExistsError` if the folder is not empty.
+
+        Args:
+            path: a folder that does not exist yet or is empty.
         """
         late.call("result.save", self, path)
 
@@ -373,7 +376,11 @@ class Generation:
         return page
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Save the page as one self-contained HTML file; returns its path."""
+        """Save the page as one self-contained HTML file; returns its path.
+
+        Args:
+            path: the file to write.
+        """
         written: Path = self.page().to_html(path)
         return written
 

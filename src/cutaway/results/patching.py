@@ -89,7 +89,11 @@ class Patching(Result):
         )
 
     def name_of(self, row: int) -> str:
-        """The display name of a row."""
+        """The display name of a row.
+
+        Args:
+            row: index of the row.
+        """
         return self.row_names[row] if self.row_names else self.sites[row]
 
     @property

@@ -82,17 +82,31 @@ def _constant(value: Tensor, number: complex) -> Tensor:
 
 
 def scale(factor: float) -> Change:
-    """Multiplies the value by a factor."""
+    """Multiplies the value by a factor.
+
+    Args:
+        factor: the number to multiply by.
+    """
     return Change(lambda value: value * factor)
 
 
 def clamp(low: float | None = None, high: float | None = None) -> Change:
-    """Clamps the value between two bounds."""
+    """Clamps the value between two bounds.
+
+    Args:
+        low: the lower bound; None for none.
+        high: the upper bound; None for none.
+    """
     return Change(lambda value: value.clamp(low, high))
 
 
 def noise(std: float, *, relative: bool = False) -> Change:
-    """Adds normal noise; with `relative`, `std` is a multiple of the value's standard deviation."""
+    """Adds normal noise; with `relative`, `std` is a multiple of the value's standard deviation.
+
+    Args:
+        std: the standard deviation of the noise.
+        relative: whether `std` is a multiple of the value's standard deviation.
+    """
 
     def make(value: Tensor) -> Tensor:
         size = std * value.detach().float().std() if relative else std
@@ -102,7 +116,11 @@ def noise(std: float, *, relative: bool = False) -> Change:
 
 
 def swap(function: Callable[..., Any]) -> Change:
-    """Calls another function with the same arguments, such as GELU instead of ReLU."""
+    """Calls another function with the same arguments, such as GELU instead of ReLU.
+
+    Args:
+        function: called with the arguments of the module or op in its place.
+    """
     if not callable(function):
         raise InputTypeError(f"swap({function!r}): pass the function to call instead.")
     return Change(lambda value: value, swaps=function)

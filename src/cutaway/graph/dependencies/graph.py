@@ -90,11 +90,19 @@ class Dependencies:
         return sha256(text.encode()).hexdigest()
 
     def parents(self, name: str) -> tuple[str, ...]:
-        """The nodes from which a node was computed."""
+        """The nodes from which a node was computed.
+
+        Args:
+            name: the name of the node.
+        """
         return tuple(link.parent for link in self.links if link.child == name)
 
     def children(self, name: str) -> tuple[str, ...]:
-        """The nodes that were computed from a node."""
+        """The nodes that were computed from a node.
+
+        Args:
+            name: the name of the node.
+        """
         return tuple(link.child for link in self.links if link.parent == name)
 
     def plain(self) -> dict[str, list[dict[str, Any]]]:
@@ -124,7 +132,11 @@ class Dependencies:
 
     @staticmethod
     def read(plain: Any) -> Dependencies:
-        """Read a graph from the result of `plain`; raises `DamagedError` for anything else."""
+        """Read a graph from the result of `plain`; raises `DamagedError` for anything else.
+
+        Args:
+            plain: plain data, such as a document of a run.
+        """
         # Archives are untrusted: check everything that later code relies on.
         parts = plain if isinstance(plain, Mapping) else {}
         nodes = tuple(_read_node(fields) for fields in _maps(parts.get("nodes"), "nodes"))

@@ -38,6 +38,8 @@ class Run:
     """
 
     def __init__(self, archive: Archive, *, rank: int | None = None, session: int | None = None) -> None:
+        if isinstance(archive, (str, os.PathLike)):
+            raise InputTypeError(f"Run() got a path: open a run with cutaway.load({os.fspath(archive)!r}).")
         self._archive = archive
         self._rank = rank
         self._session = session

@@ -191,7 +191,12 @@ class Writer:
         self._put(Job(f"block {name!r}", lambda: log.block(name, schema, numbered, known), n_bytes))
 
     def document(self, name: str, content: Plain) -> None:
-        """Write plain data under a name; it replaces earlier data of that name."""
+        """Write plain data under a name; it replaces earlier data of that name.
+
+        Args:
+            name: the name of the document.
+            content: dicts, lists, texts, numbers and None.
+        """
         if not isinstance(name, str):
             raise InputTypeError(f"the name of a document must be text, got {name!r}.")
         self._record(encode({"type": "document", "name": name, "content": content}), f"document {name!r}")
@@ -199,18 +204,36 @@ class Writer:
     def note(
         self, text: str, *, step: int | None = None, level: str = "info", about: Mapping[str, Plain] | None = None
     ) -> None:
-        """Write a note."""
+        """Write a note.
+
+        Args:
+            text: the note.
+            step: the step that it is attached to; None for the whole run.
+            level: "info", "warning", "error" or any other word to search for.
+            about: further plain data.
+        """
         note = Note(text, step, time(), level, dict(about or {}))
         self._record(_checked_frame(note.to_record(), Note.read), "note")
         if is_problem(note) and self._is_same_process():
             self._problem_notes.append(note)
 
     def problem(self, text: str, *, step: int | None = None, level: str = "error") -> None:
-        """Write a note about a problem of the recording itself; `problems` lists it, here and in the loaded run."""
+        """Write a note about a problem of the recording itself; `problems` lists it, here and in the loaded run.
+
+        Args:
+            text: what went wrong.
+            step: the step at which it did.
+            level: "error", "warning" or "info".
+        """
         self.note(text, step=step, level=level, about=BY_CUTAWAY)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Write scalars of one step. They reach the disk within 0.25 seconds, or with the next step."""
+        """Write scalars of one step. They reach the disk within 0.25 seconds, or with the next step.
+
+        Args:
+            step: the number of the step.
+            values: numbers by name.
+        """
         if type(step) is not int or not 0 <= step < _MAX_STEP:
             raise InputError(f"step must be an integer from 0, got {step!r}.")
         if self._is_same_process():
@@ -265,7 +288,11 @@ class Writer:
         return self._worker.n_waiting_bytes
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until everything is on disk; False after `timeout` seconds."""
+        """Wait until everything is on disk; False after `timeout` seconds.
+
+        Args:
+            timeout: the most seconds to wait; None waits until it is done.
+        """
         return not self._is_same_process() or self._worker.flush(timeout)
 
     def close(self) -> None:

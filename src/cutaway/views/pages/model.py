@@ -391,12 +391,20 @@ class Page(Result):
         return self
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Save it as one self-contained HTML file; returns its path."""
+        """Save it as one self-contained HTML file; returns its path.
+
+        Args:
+            path: the file to write.
+        """
         written: Path = late.call("Page.to_html", self, path)
         return written
 
     def text(self, width: int = 100) -> str:
-        """The page as plain text, in lines of at most `width` characters."""
+        """The page as plain text, in lines of at most `width` characters.
+
+        Args:
+            width: the most characters in a line.
+        """
         text: str = late.call("Page.text", self, width)
         return text
 

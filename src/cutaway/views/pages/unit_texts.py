@@ -36,6 +36,7 @@ def units_text(
     (('h#0',), [(('c',), ((4.0,),)), (('a', 'b'), ((0.0, 2.0),))])
 
     Args:
+        acts: activations of text.
         units: indices or names.
         items: indices of the sentences; default: the `n` sentences with the strongest activation of any unit.
         n: the number of sentences if `items` is not given.
