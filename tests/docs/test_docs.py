@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import io
 import pkgutil
-import inspect
 import re
 import sys
 from contextlib import redirect_stdout
