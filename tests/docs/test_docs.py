@@ -205,10 +205,8 @@ def test_every_public_name_is_documented(name: str) -> None:
 
 
 def test_help_explains_every_parameter_of_every_public_function() -> None:
-    spaces = [
-        cutaway,
-        *(getattr(cutaway, name) for name in cutaway.__all__ if inspect.ismodule(getattr(cutaway, name))),
-    ]
+    members = [getattr(cutaway, name) for name in cutaway.__all__]
+    spaces = [cutaway, *(space for space in members if hasattr(space, "__all__"))]
     functions = [getattr(space, name) for space in spaces for name in space.__all__]
     for function in filter(inspect.isfunction, functions):
         text = inspect.getdoc(function) or ""

@@ -48,7 +48,7 @@ class Attention(Result):
     is_cross: bool = False
     """Whether keys come from the encoder."""
     n_layers: int = 0
-    """Number of layers of the model, of which some may have been chosen."""
+    """Number of layers of the model; `layers` may be only some of them."""
     heads: tuple[int, ...] = ()
     """Numbers of the heads, if some were chosen."""
     about: Mapping[str, object] = field(default_factory=dict)

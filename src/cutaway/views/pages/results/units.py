@@ -93,6 +93,7 @@ def ranking_page(
     """The page of a ranking: its top units, their sites and their scores.
 
     Args:
+        ranking: the result of `neurons.rank`.
         acts: adds sentences colored by the top units.
         labels: one per row of `acts`; adds the distribution of values per label.
         comparison: adds the agreement of methods.
