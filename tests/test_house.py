@@ -162,6 +162,15 @@ def test_every_module_says_what_it_holds_and_stays_short() -> None:
         assert len(text.splitlines()) <= 500, f"{path} is too long"
 
 
+def test_every_folder_is_a_package_that_git_does_not_ignore() -> None:
+    # ruff and hatchling skip what .gitignore matches.
+    folders = {path.parent for path in FILES}
+    assert all((folder / "__init__.py").is_file() for folder in folders), "a folder without __init__.py"
+    ignored = {line.strip() for line in (ROOT / ".gitignore").read_text().splitlines() if not line.startswith("/")}
+    names = {part for path in FILES for part in path.relative_to(SRC).parts[:-1]}
+    assert not names & {line.strip("/") for line in ignored}, "write /name/ in .gitignore for a folder of the root"
+
+
 def test_every_package_opens_with_a_map_of_its_folder() -> None:
     for path in [*SRC.rglob("__init__.py"), *(ROOT / "benchmarks").rglob("__init__.py")]:
         if path.parent == SRC:
@@ -214,7 +223,7 @@ def test_the_public_names_are_the_pinned_list() -> None:
     assert cutaway.__all__ == PUBLIC
     for name in PUBLIC:
         assert getattr(cutaway, name).__doc__
-    with pytest.raises(AttributeError, match="it offers Activations, "):
+    with pytest.raises(AttributeError, match="It has Activations, "):
         _ = cutaway.nothing
 
 

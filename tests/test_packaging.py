@@ -38,6 +38,11 @@ def test_a_source_archive_has_the_bundle_and_makes_a_wheel_without_node(tmp_path
         script = found.read(STATIC + "cutaway.js")
         licenses = found.read(STATIC + "LICENSES.txt").decode()
         assert not any(name.startswith(("web/", "tests/")) for name in found.namelist())
+        # hatchling leaves out what .gitignore matches: `runs/` there once hid the package cutaway/store/runs.
+        sources = {
+            str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py*") if path.suffix != ".pyc"
+        }
+        assert sources <= set(found.namelist())
     assert script == (ROOT / "src" / STATIC / "cutaway.js").read_bytes()
     assert "preact" in licenses
 

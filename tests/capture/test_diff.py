@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import cutaway
 from cutaway import Trace
 from cutaway.core.errors import InputError, OpenTraceError
+from cutaway.core.formatting import type_text
 from cutaway.results.diff import Compared, Diff
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
@@ -151,7 +152,7 @@ def test_an_inserted_layer_is_new_and_all_others_are_compared() -> None:
     longer = nn.Sequential(*model[:2], nn.Linear(8, 8), nn.Tanh(), *model[2:]).eval()
     found = cutaway.diff(cutaway.trace(model, X), cutaway.trace(longer, X))
     assert [change.label for change in found.new] == ["linear_2_3", "tanh_1_4"]
-    assert not found.gone + found.changed
+    assert not found.removed + found.changed
     assert found.first is not None
     assert (found.first.label, found.first.different) == ("dropout_1_5", ("tanh_1_4",))
     assert row(found, "5.weight").is_equal
@@ -282,7 +283,7 @@ def test_transformed_values_are_compared_as_they_are() -> None:
     assert any("transformed" in note for note in found.notes)
 
 
-def test_other_outputs_are_new_and_gone() -> None:
+def test_other_outputs_are_new_and_removed() -> None:
     class Returns(nn.Module):
         def __init__(self, *names: str) -> None:
             super().__init__()
@@ -293,7 +294,7 @@ def test_other_outputs_are_new_and_gone() -> None:
 
     found = cutaway.diff(cutaway.trace(Returns("a", "b"), X), cutaway.trace(Returns("b", "c"), X))
     outputs = [(change.how, change.site) for change in found.structure if change.kind == "output"]
-    assert outputs == [("gone", ".@out.a"), ("new", ".@out.c")]
+    assert outputs == [("removed", ".@out.a"), ("new", ".@out.c")]
     assert [row.site for row in found.outputs] == [".@out.b"]
 
 
@@ -324,9 +325,7 @@ def test_comparing_changes_nothing() -> None:
 @pytest.mark.parametrize("thing", [mlp(), "trace", None, X], ids=["model", "text", "None", "tensor"])
 def test_anything_but_a_trace_is_refused(thing: Any) -> None:
     trace = cutaway.trace(mlp(), X)
-    with pytest.raises(
-        InputError, match=f"the second argument is a {type(thing).__name__}: pass the result of cutaway.trace"
-    ):
+    with pytest.raises(InputError, match=f"the second argument is {type_text(thing)}: pass the result of"):
         cutaway.diff(trace, thing)
     with pytest.raises(InputError, match="the first argument"):
         cutaway.diff(thing, trace)

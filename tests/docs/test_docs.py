@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import io
 import pkgutil
 import re
@@ -201,6 +202,30 @@ def test_every_error_is_documented() -> None:
 def test_every_public_name_is_documented(name: str) -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert re.search(rf"`(?:cutaway\.)?{name}[(`]", text), name
+
+
+def test_help_explains_every_parameter_of_every_public_function() -> None:
+    members = [getattr(cutaway, name) for name in cutaway.__all__]
+    spaces = [cutaway, *(space for space in members if hasattr(space, "__all__"))]
+    functions = [getattr(space, name) for space in spaces for name in space.__all__]
+    for function in filter(inspect.isfunction, functions):
+        text = inspect.getdoc(function) or ""
+        for name in inspect.signature(function).parameters:
+            assert re.search(rf"^    [\w*`, ]*\b{name}\b[\w*`, ]*:", text, re.M), f"{function.__qualname__}: {name}"
+
+
+def test_every_address_in_the_documentation_is_public() -> None:
+    """Reached from `import cutaway` alone, as a reader types it."""
+    for page in [*PAGES, *(ROOT / "examples").glob("*.py")]:
+        text = page.read_text(encoding="utf-8")
+        names = {f"{module}.{name}" for module, name in re.findall(r"from cutaway\.(\w+) import (\w+)", text)}
+        names |= set(re.findall(r"\bcutaway\.([a-z]+\.[A-Za-z_]+)\b(?!/)", text))
+        for name in sorted(names):
+            namespace, _, attribute = name.partition(".")
+            if namespace in cutaway.__all__:
+                assert hasattr(getattr(cutaway, namespace), attribute), f"{page.name}: cutaway.{name}"
+            else:
+                assert namespace in ("cli",), f"{page.name}: cutaway.{name} is not public"
 
 
 def test_every_case_of_the_zoo_is_documented() -> None:

@@ -636,3 +636,12 @@ def test_several_results_of_a_module_that_ran_often_are_listed_once_each() -> No
     ):
         trace["cell"]
     assert trace["cell@out.1"].values.shape == (10, 2, 5)
+
+
+def test_a_unit_that_does_not_exist_matches_nothing() -> None:
+    trace = cutaway.trace(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 8)), torch.ones(2, 4))
+    assert trace.match("0#99") == []
+    assert "0#99" not in trace
+    assert [op.site for op in trace.match("*#5")] == ["1/linear#5"]
+    with pytest.raises(UnitError, match="unit 99 is out of range"):
+        trace.select("0#99")

@@ -106,7 +106,7 @@ def test_what_is_no_tensor_is_said(tmp_path: Path) -> None:
         found = recorded(tmp_path / "run", step)
     texts = [str(one.message) for one in said if one.category is RuntimeWarning]
     assert len(texts) == 2
-    assert "run.tensor('none') got a NoneType" in texts[0]
+    assert "run.tensor('none') got None" in texts[0]
     assert "role='targets'): pass one of input, target" in texts[1]
     assert "$fine" in found.sites
 

@@ -23,7 +23,7 @@ CHANGES = (
     Change("new", "module", "2", "2", "", after="Tanh"),
     Change("new", "op", "tanh_1_3", "2/tanh", "", after="tanh float32 [2, 4]"),
     Change("changed", "op", "gelu_1_2", "1/gelu", "1/relu", ("function",), "relu", "gelu"),
-    Change("gone", "op", "neg_1_4", "/neg", "/neg", before="neg float32 [2, 4]"),
+    Change("removed", "op", "neg_1_4", "/neg", "/neg", before="neg float32 [2, 4]"),
 )
 FIRST = First("relu_1_2", "1/relu", "1/relu", "net.py:3 in forward", FAR, ("linear_1_1",), (), ("0.weight",))
 FULL = Diff("Net (4 ops)", "Net (5 ops)", CHANGES, ROWS, FIRST, 3, ("something else",))
@@ -39,7 +39,7 @@ def test_it_is_true_if_structure_or_values_differ() -> None:
 
 def test_its_parts_are_those_of_structure_and_values() -> None:
     assert [row.label for row in FULL.new] == ["tanh_1_3"]
-    assert [row.label for row in FULL.gone] == ["neg_1_4"]
+    assert [row.label for row in FULL.removed] == ["neg_1_4"]
     assert [row.label for row in FULL.changed] == ["gelu_1_2"]
     assert [row.label for row in FULL.modules] == ["2"]
     assert FULL.outputs == ROWS[3:]
@@ -51,7 +51,7 @@ def test_its_parts_are_those_of_structure_and_values() -> None:
 def test_in_print_it_says_how_many_where_first_and_what() -> None:
     assert repr(FULL).splitlines() == [
         "Diff of Net (4 ops) and Net (5 ops)",
-        "  ops         1 new, 1 gone, 1 changed, 3 in both",
+        "  ops         1 new, 1 removed, 1 changed, 3 in both",
         "  modules     1 new",
         "  values      4 compared, 1 equal, 3 different",
         "  output      relu_1_2 at .: 10 % of its norm, at most 0.5, 2 of 8 elements",
@@ -84,7 +84,7 @@ def test_in_print_a_new_module_stands_for_all_in_it() -> None:
         Change("new", "parameter", "h.2.up.weight", "h.2.up.weight", "", after="float32 [4, 4]"),
         Change("new", "op", "linear_3_5", "h.2.up/linear", "", after="linear float32 [2, 4]"),
         Change("new", "op", "add_3_6", "h.2/add:2", "", after="add float32 [2, 4]"),
-        Change("gone", "op", "add_2_4", "h.2/add", "h.2/add", before="add float32 [2, 4]"),
+        Change("removed", "op", "add_2_4", "h.2/add", "h.2/add", before="add float32 [2, 4]"),
     )
     lines = repr(Diff("a", "b", inside, (), None, 0)).splitlines()
     assert lines[lines.index("  structure") + 1 :] == [

@@ -74,3 +74,10 @@ def test_the_table_has_a_column_for_each_number() -> None:
 def test_it_is_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         lesions([1.0]).to = "1"  # type: ignore[misc]
+
+
+def test_fewer_lesions_than_asked_for_are_returned_with_a_warning() -> None:
+    found = lesions([1.0, 0.5])
+    with pytest.warns(UserWarning, match=r"top\(99\) returns 2 units: there are no more\."):
+        assert len(found.top(99)) == 2
+    assert len(found.top()) == 2, "the default warns about nothing"

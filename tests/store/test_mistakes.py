@@ -13,6 +13,7 @@ from tests.store.recorded import record
 import cutaway
 from cutaway.core.errors import (
     AmbiguousSiteError,
+    ExistsError,
     InputError,
     InputTypeError,
     NotFoundError,
@@ -241,5 +242,24 @@ def test_numpy_is_refused_where_several_arrays_are_possible(run: Run, tmp_path: 
     twice = cutaway.load(tmp_path / "run")
     assert isinstance(twice, Run)
     assert np.asarray(twice["x"]).tolist() == [[0, 0]], "the only statistic"
-    with pytest.raises(AmbiguousSiteError, match=r"'x' ran 2 times at step 0.*\.values"):
+    with pytest.raises(AmbiguousSiteError, match=r"'x' ran 2 times at step 0.*\.values\b"):
         np.asarray(twice.at(0)["x"])
+
+
+def test_a_path_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(ExistsError, match="is a file, or is inside one"):
+            Writer(path, kind="run")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_steps_without_a_kind_are_named(tmp_path: Path) -> None:
+    with Writer(tmp_path / "run", kind="run") as writer:
+        writer.step(0, schema=writer.schema([Row("x")], ["mean"]), matrix=np.zeros((1, 1)))
+    run = cutaway.load(tmp_path / "run")
+    assert isinstance(run, Run)
+    with pytest.raises(NotFoundError, match=r"no steps of kind 'eval'. It has: unnamed steps \(kind=''\)\."):
+        run.steps_of("eval")
+    with pytest.raises(InputTypeError, match=r"open a run with cutaway\.load"):
+        Run(str(tmp_path / "run"))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from cutaway.capture.validation.distance import distance
 from cutaway.capture.validation.validate import UNDEFINED
 from cutaway.core.errors import InputTypeError, NotSavedError, StaleValueError
-from cutaway.core.formatting import listed, plural
+from cutaway.core.formatting import listed, plural, type_text
 from cutaway.core.progress import progress
 from cutaway.graph.diff.align import Alignment, align
 from cutaway.graph.diff.match import MISSING, by_path
@@ -36,7 +36,7 @@ def diff(a: Trace, b: Trace) -> Diff:
     for position, argument in (("first", a), ("second", b)):
         if not isinstance(argument, Trace):
             raise InputTypeError(
-                f"diff compares two traces, and the {position} argument is a {type(argument).__name__}: "
+                f"diff compares two traces, and the {position} argument is {type_text(argument)}: "
                 "pass the result of cutaway.trace(model, ...) or of a `with cutaway.watch(model)` block."
             )
     alignment = align(a, b)

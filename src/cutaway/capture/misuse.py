@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from torch import Tensor, nn
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import listed, type_text
 from cutaway.core.pytree import leaves
 from cutaway.graph.trace import Trace
 
@@ -34,9 +34,9 @@ def check_model(model: object, verb: str) -> None:
         what = f"{str(model)!r}: load the model first"
     elif _holds_tensor(model):
         call = "model, x" if verb in ("trace", "sites") else "model, …" if verb == "edit" else "model"
-        what = f"a {type(model).__name__}, perhaps its output: pass the model itself, cutaway.{verb}({call})"
+        what = f"{type_text(model)}, perhaps its output: pass the model itself, cutaway.{verb}({call})"
     else:
-        what = f"a {type(model).__name__}"
+        what = f"{type_text(model)}"
         if callable(model) and verb in ("trace", "watch"):
             what += ". To trace other code, put it in a block: `with cutaway.watch() as trace:`"
     raise InputTypeError(f"cutaway.{verb}: the model must be a torch.nn.Module, got {what}.")

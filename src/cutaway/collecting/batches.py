@@ -9,6 +9,7 @@ from typing import Any
 from cutaway.capture.units.sample_dims import SampleDims, is_array
 from cutaway.collecting.sharding import Shard
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 
 DEFAULT_SIZE = 32
 _ACCEPTED = (
@@ -45,10 +46,10 @@ class Batches:
         # A list of tensors may be samples or batches, so it is refused instead of guessed.
         if isinstance(data, (str, bytes, list)) or not isinstance(data, Iterable):
             inside = f" of {type(data[0]).__name__}" if isinstance(data, list) and data else ""
-            raise InputTypeError(f"data is a {type(data).__name__}{inside}: {_ACCEPTED}.")
+            raise InputTypeError(f"data is {type_text(data)}{inside}: {_ACCEPTED}.")
         if shard is not None:
             raise InputError(
-                f"a {type(data).__name__} makes its own batches and cannot be sharded: use a DistributedSampler, "
+                f"{type_text(data)} makes its own batches and cannot be sharded: use a DistributedSampler, "
                 "one path per process, and shard=(0, 1)."
             )
         if size is not None:

@@ -24,7 +24,7 @@ from cutaway.collecting.text_sweep import TextSweep
 from cutaway.collecting.tokenization import Encoder, RowKind, RowSettings
 from cutaway.collecting.windows import CollectionSettings, Sweep, collect_in_memory, collect_to_disk
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import hint, plural
+from cutaway.core.formatting import hint, plural, type_text
 from cutaway.core.progress import progress
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.writer import Dtype, check_dtype
@@ -109,7 +109,7 @@ def collect(
         call: tensors: how to call the model with a batch: `lambda model, batch: model(batch[0])`.
     """
     if not isinstance(model, nn.Module):
-        raise InputTypeError(f"collect() got a {type(model).__name__} as model: pass a torch.nn.Module, then the data.")
+        raise InputTypeError(f"collect() got {type_text(model)} as model: pass a torch.nn.Module, then the data.")
     if at is None:
         raise InputError(f"collect() needs at=, the sites to collect. {some_sites(model)}")
     is_text = tokenizer is not None
@@ -215,8 +215,7 @@ def _text_sweep(job: _Job, shard: Shard | None) -> tuple[Sweep, dict[str, Plain]
         raise InputTypeError("data is a single string: pass a list of sentences, such as [text].")
     if not isinstance(data, Iterable) or isinstance(data, Tensor):
         raise InputTypeError(
-            f"data is a {type(data).__name__}, but tokenizer= is for text: pass a list of sentences, or leave out "
-            "tokenizer=."
+            f"data is {type_text(data)}, but tokenizer= is for text: pass a list of sentences, or leave out tokenizer=."
         )
     if shard is not None:
         data = shard.slice_items(data, "items")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cutaway.capture.model.rng_state import seed_rng
 from cutaway.core.errors import InputTypeError
+from cutaway.core.formatting import type_text
 
 _SEED_OFFSET = 7_654_321
 """Added to the seed: otherwise a model created under the same seed would get its own weights again."""
@@ -32,7 +33,7 @@ def randomized(model: M, seed: int = 0) -> M:
         seed: the random seed.
     """
     if not isinstance(model, nn.Module):
-        raise InputTypeError(f"randomized() got a {type(model).__name__}: pass a torch.nn.Module.")
+        raise InputTypeError(f"randomized() got {type_text(model)}: pass a torch.nn.Module.")
     fresh = copy.deepcopy(model)
     with seed_rng(seed + _SEED_OFFSET), torch.no_grad():
         init_weights = getattr(fresh, "_init_weights", None)

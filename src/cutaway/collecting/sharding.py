@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import type_text
 from cutaway.store.activations.shards import shard_name
 
 
@@ -44,7 +45,7 @@ class Shard:
         """The items of this shard."""
         if not isinstance(data, Sized):
             raise InputError(
-                f"the {what} are a {type(data).__name__} without a length, which cannot be sharded: pass a list."
+                f"the {what} are {type_text(data)} without a length, which cannot be sharded: pass a list."
             )
         start, stop = self.bounds_checked(len(data), what)
         items: Any = data

@@ -21,6 +21,7 @@ from cutaway.collecting.site_values import SiteValues, Value
 from cutaway.collecting.windows import WINDOW_BYTES, Window
 from cutaway.core import pytree
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import type_text
 from cutaway.core.progress import progress
 from cutaway.store.activations.windows import CollectedSite
 from cutaway.store.activations.writer import Dtype, Rows
@@ -42,7 +43,7 @@ def default_call(model: Any, batch: Any) -> Any:
         return model(batch)
     if not _takes(model, batch, {}):
         raise InputError(
-            f"a batch is a {type(batch).__name__} of {len(batch)}, but {type(model).__name__} does not accept as many "
+            f"a batch is {type_text(batch)} of {len(batch)}, but {type(model).__name__} does not accept as many "
             "arguments: set the call with call=lambda model, batch: model(batch[0])."
         )
     return model(*batch)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import clipped
+from cutaway.core.formatting import clipped, type_text
 
 _WORD = re.compile(r"\S+")
 _ACCEPTED = "pass a sentence as a string or a list of words, a pair as a tuple of two sentences"
@@ -61,7 +61,7 @@ def _read_text(value: Any, number: int) -> Text:
         words = value.tolist() if hasattr(value, "tolist") else list(value)
         if all(isinstance(word, str) for word in words):
             return Text.of(words)
-    raise InputTypeError(f"item {number} is {_short(value)}, a {type(value).__name__}: {_ACCEPTED}.")
+    raise InputTypeError(f"item {number} is {_short(value)}, {type_text(value)}: {_ACCEPTED}.")
 
 
 def _short(value: Any) -> str:

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from cutaway.core.errors import InputTypeError
+from cutaway.core.formatting import plural, type_text
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -33,15 +34,11 @@ def explain_positional(advice: str) -> Callable[[Callable[Parameters, Result]], 
         @wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Result:
             if len(args) > n_positional:
-                extra = [f"{_article(type(each).__name__)}" for each in args[n_positional:]]
-                count = f"{len(extra)} positional argument{'s' if len(extra) > 1 else ''} too many"
+                extra = [type_text(each) for each in args[n_positional:]]
+                count = f"{plural(len(extra), 'positional argument')} too many"
                 raise InputTypeError(f"{name}() got {count}, {' and '.join(extra)}. {advice}")
             return function(*args, **kwargs)
 
         return checked  # type: ignore[return-value]
 
     return decorate
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -21,9 +21,11 @@ def plural(n: int, noun: str, nouns: str = "") -> str:
 def type_text(value: object) -> str:
     """The type of a value with its article, for error messages.
 
-    >>> type_text(3), type_text([]), type_text(int)
-    ('an int', 'a list', 'the class int')
+    >>> type_text(3), type_text([]), type_text(int), type_text(None)
+    ('an int', 'a list', 'the class int', 'None')
     """
+    if value is None:
+        return "None"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     name = type(value).__name__

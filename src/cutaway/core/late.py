@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from cutaway.core.errors import MissingExtraError
+from cutaway.core.formatting import hint
 
 _targets: dict[str, str] = {}
 _EXTRAS = {
@@ -66,7 +67,8 @@ def facade(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
 
     def __getattr__(name: str) -> Any:
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers {', '.join(public)}")
+            close = hint(name, public)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}.{close} It has {', '.join(public)}.")
         module = load_module(places[name], f"{package}.{name}")
         return module if places[name] == f"{package}.{name}" else getattr(module, name)
 

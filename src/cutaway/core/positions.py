@@ -17,7 +17,7 @@ def position(key: Any, n: int, owner: str, *, noun: str = "op", hint: str = "") 
     -1
 
     Args:
-        key: what stands in the brackets.
+        key: the index in the brackets.
         n: the length of the sequence.
         owner: what is indexed, for messages: "this trace".
         noun: what it holds.

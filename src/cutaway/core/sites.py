@@ -55,7 +55,11 @@ class Site:
 
     @staticmethod
     def parse(text: str) -> Site:
-        """Parses a site; the error says which part is wrong."""
+        """Parses a site; the error says which part is wrong.
+
+        Args:
+            text: a site, such as `encoder.2.attn/softmax:3`.
+        """
         if not isinstance(text, str):
             raise SiteSyntaxError(
                 f"{text!r} is of type {type(text).__name__}, and a site is a string. {_GRAMMAR_HINT}."

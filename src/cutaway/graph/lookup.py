@@ -79,6 +79,13 @@ def match(trace: Trace, key: str) -> list[Op]:
     ]
 
 
+def match_units(trace: Trace, key: str) -> list[Op]:
+    """Every op that a name matches and that has the unit it names, if it names one."""
+    ops = match(trace, key)
+    # Ops of unknown unit dimension stay: their value raises an error that says how to state the dimension.
+    return [op for op in ops if op.unit is None or not op.unit_layout.is_known or op.unit < op.unit_layout.n_units]
+
+
 def _as_passes(trace: Trace, key: str, ops: list[Op]) -> Op | None:
     """Several tensors as the passes of one op, or of a module that returns one tensor; None if they are not."""
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeGuard, overload
 from cutaway.core import late
 from cutaway.core.arrays import short_repr
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import clipped, hint, human_bytes, human_number, human_seconds, plural
+from cutaway.core.formatting import clipped, hint, human_bytes, human_number, human_seconds, plural, type_text
 from cutaway.core.positions import position
 from cutaway.core.sites import Site
 from cutaway.graph.analysis.cost_summary import Grouping, Measure, Total, Totals, total, totals
@@ -20,7 +20,7 @@ from cutaway.graph.analysis.export import table
 from cutaway.graph.analysis.passes import Passes
 from cutaway.graph.analysis.reachability import downstream, upstream
 from cutaway.graph.labels import kind_of
-from cutaway.graph.lookup import find, match
+from cutaway.graph.lookup import find, match_units
 from cutaway.graph.op import Op
 from cutaway.graph.tables import IDENTITY, KINDS, OP, maker
 
@@ -124,7 +124,11 @@ class Selection(Sequence[Op]):
         return Selection(self.trace, [node for node in ops if mark[node]])
 
     def near(self, distance: int = 1) -> Selection:
-        """Its ops and everything within `distance` steps, up or down; paths never lead through a source."""
+        """Its ops and everything within `distance` steps, up or down; paths never lead through a source.
+
+        Args:
+            distance: how many steps.
+        """
         if not isinstance(distance, int) or isinstance(distance, bool):
             raise InputTypeError(f"distance must be an integer number of steps, got {short_repr(distance)}.")
         if distance < 0:
@@ -239,7 +243,15 @@ class Selection(Sequence[Op]):
         direction: Literal["down", "right"] = "down",
         color_by: str | Mapping[str, float] | Callable[[Op], Any] | None = None,
     ) -> Drawing:
-        """Draw the trace like `trace.draw`, with everything that is not in the selection faded."""
+        """Draw the trace like `trace.draw`, with everything that is not in the selection faded.
+
+        Args:
+            path: the file to write (.svg, .pdf, .png, .dot, .json); None writes none and returns SVG text.
+            depth: how many levels of modules to open; None draws every op.
+            rolled: whether to draw repetitions once.
+            direction: the direction of the data flow, "down" or "right".
+            color_by: the name of a measure, numbers by site, or a function of an op.
+        """
         picture: Drawing = late.call(
             "Selection.draw",
             self.trace,
@@ -314,14 +326,14 @@ def _check_conditions(trace: Trace, function: object, module_class: object, kind
 
 def _short(value: object) -> str:
     """A value in a message: a repr of several lines would bury the sentence."""
-    return short_repr(value) if isinstance(value, (str, int, float)) else f"a {type(value).__name__}"
+    return short_repr(value) if isinstance(value, (str, int, float)) else f"{type_text(value)}"
 
 
 def rows_of(trace: Trace, what: object) -> set[int]:
     """The rows that a site, a pattern, a label, an op, a selection or several of these refer to."""
     if isinstance(what, (str, Site)):
         text = str(what)
-        return {op.node for op in match(trace, text) or [find(trace, text)]}
+        return {op.node for op in match_units(trace, text) or [find(trace, text)]}
     if isinstance(what, (Op, Selection)):
         if what.trace is not trace:
             raise InputError(f"{short_repr(what)} belongs to another trace. {_SAME_SITES}")

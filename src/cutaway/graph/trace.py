@@ -26,7 +26,7 @@ from cutaway.graph.analysis.summary import summary
 from cutaway.graph.analysis.units import tied_layouts, unit_layouts
 from cutaway.graph.control_flow.conditionals import Conditionals
 from cutaway.graph.labels import Names
-from cutaway.graph.lookup import all_sites, find, match
+from cutaway.graph.lookup import all_sites, find, match_units
 from cutaway.graph.modules import ByAddress, Module, ModuleCall, ParameterCount, count_parameters, sources
 from cutaway.graph.op import Op
 from cutaway.graph.selection import Drawing, Selection, What, rows_of, select
@@ -231,11 +231,11 @@ class Trace:
         return self._numbered[position(key, len(self._numbered), "this trace", noun=noun)]
 
     def match(self, pattern: str | Site) -> list[Op]:
-        """Every op that matches a site, a pattern or a label, in order.
+        """Every op that matches a site, a pattern or a label, in order; with a unit (`**#7`), every op that has it.
 
         The address of a module matches its outputs; `encoder.**` also matches everything inside.
         """
-        return match(self, str(pattern) if isinstance(pattern, Site) else pattern)
+        return match_units(self, str(pattern) if isinstance(pattern, Site) else pattern)
 
     def select(
         self,
@@ -287,7 +287,7 @@ class Trace:
             return key in self.ops
         try:
             # Text that is not a site may still be asked for: `"a..b" in trace` is False.
-            return isinstance(key, (str, Site)) and bool(match(self, str(key)))
+            return isinstance(key, (str, Site)) and bool(match_units(self, str(key)))
         except SiteSyntaxError:
             return False
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 
 
 def whole_number(value: Any, name: str, *, least: int = 1) -> int:
@@ -16,7 +17,7 @@ def whole_number(value: Any, name: str, *, least: int = 1) -> int:
     """
     # bool is an int in Python, and k=True is a mistake rather than 1. NumPy and 0-d torch integers have __index__.
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}: give a whole number, {least} or more.")
+        raise InputTypeError(f"{name}={value!r} is {type_text(value)}: give a whole number, {least} or more.")
     if int(value) < least:
         raise InputError(f"{name}={value!r}: give a whole number, {least} or more.")
     return int(value)
@@ -29,7 +30,7 @@ def byte_limit(value: Any) -> int:
     1000000000
     """
     if isinstance(value, bool) or not (isinstance(value, float) or hasattr(value, "__index__")):
-        raise InputTypeError(f"limit={value!r} is a {type(value).__name__}: give bytes, such as 4 * 2**30 for 4 GiB.")
+        raise InputTypeError(f"limit={value!r} is {type_text(value)}: give bytes, such as 4 * 2**30 for 4 GiB.")
     if value <= 0:
         raise InputError(f"limit={value!r}: give bytes, such as 4 * 2**30 for 4 GiB.")
     return int(value)

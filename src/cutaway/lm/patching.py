@@ -67,6 +67,8 @@ def patch(
     the difference is that of the clean prompt.
 
     Args:
+        model: a loaded language model or classifier.
+        tokenizer: its tokenizer; None if the prompts are token ids.
         clean: the prompt that values are copied from.
         corrupted: the prompt that they are copied into; it must have as many tokens.
         target: the answer to the clean prompt: a token by text or id, or a label; the most likely by default.

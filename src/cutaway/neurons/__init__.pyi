@@ -1,5 +1,6 @@
 """Public names of `cutaway.neurons` and where each is defined; see `cutaway.core.late.facade`."""
 
+from cutaway.collecting.random_weights import randomized as randomized
 from cutaway.neurons.causal.ablate import ablate as ablate
 from cutaway.neurons.causal.attribute import attribute as attribute
 from cutaway.neurons.evaluation.controls import control_labels as control_labels

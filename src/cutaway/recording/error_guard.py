@@ -13,7 +13,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from cutaway.core.errors import InputError, SiteError, SiteSyntaxError, UnitError
+
 _DIGITS = re.compile(r"\d+")
+_MISTAKES = (InputError, SiteError, SiteSyntaxError, UnitError)
+"""Errors about a call of the user, whose messages say what to write instead; anything else is a failure of ours."""
 
 
 class ErrorGuard:
@@ -67,12 +71,24 @@ class ErrorGuard:
     def report(self, error: Exception) -> None:
         """Add a note to the run and warn, once for each distinct message."""
         try:
-            what = f"{type(error).__name__}: {error}"
+            what = _problem_text(error)
             if self.is_new(what):
-                self._note(f"recording failed, training continues: {what}"[:4000])
-                warnings.warn(f"cutaway: recording failed, training continues: {what}", RuntimeWarning, 2)
+                self._note(what[:4000])
+                warnings.warn(f"cutaway: {what}", RuntimeWarning, 2)
         except Exception:
             pass  # the program may turn warnings into errors; training continues even then
+
+
+def _problem_text(error: Exception) -> str:
+    """
+    >>> _problem_text(InputError("run.step(5) got an int as kind: pass number=5."))
+    'run.step(5) got an int as kind: pass number=5. Training continues.'
+    >>> _problem_text(OSError("disk full"))
+    'recording failed, training continues: OSError: disk full'
+    """
+    if isinstance(error, _MISTAKES):
+        return f"{str(error).removesuffix('.')}. Training continues."
+    return f"recording failed, training continues: {type(error).__name__}: {error}"
 
 
 def _without_modes() -> AbstractContextManager[object]:

@@ -27,6 +27,8 @@ from cutaway.recording.shutdown import CloseAtExit
 from cutaway.recording.step import RecordedStep, Role, Step
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.usage import (
+    CLOSED,
+    NESTED,
     NO_STEPS,
     NOT_CALLED,
     NOT_ENTERED,
@@ -256,7 +258,7 @@ class Recorder:
     def _is_open(self) -> bool:
         """Whether the run still accepts data; reports once if it is closed."""
         if self._is_closed:
-            self.guard.report(InputError("the run is closed: nothing more is recorded"))
+            self.guard.report(CLOSED)
         return not self._is_closed
 
     @contextmanager
@@ -396,7 +398,7 @@ class Recorder:
         if self._writer is None or not self._is_open():
             return
         if self._open is not None:
-            self.guard.report(InputError("a step began inside another step: it counts as part of the outer one"))
+            self.guard.report(NESTED)
             return
         step.number = self._last = self._number_of(step)
         self._next = step.number + 1

@@ -113,5 +113,5 @@ def _number(name: object, value: Any) -> float:
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    shown = repr(value)[:80]
-    raise InputError(f"run.log: {name!r} is {shown}, {type_text(value)}; log numbers, and use run.note for text.")
+    shown = "None" if value is None else f"{repr(value)[:80]}, {type_text(value)}"
+    raise InputError(f"run.log: {name!r} is {shown}; log numbers, and use run.note for text.")

@@ -58,7 +58,9 @@ SWAPPED_TENSOR = InputTypeError(
     "run.tensor() got a Tensor as name. The name comes first: run.tensor('hidden', tensor)."
 )
 NOT_ENTERED = InputError("run.step() was called without `with`, so the step is not recorded: write `with run.step():`.")
-NO_STEPS = InputError("no step was recorded because none was begun: put `with run.step():` around each")
+NESTED = InputError("a step began inside another step, and counts as part of it: end the outer `with` block first.")
+CLOSED = InputError("the run is closed, so nothing more is recorded: keep the loop inside `with cutaway.record(…)`.")
+NO_STEPS = InputError("no step was recorded because none was begun: put `with run.step():` around each.")
 NOT_CALLED = InputError(
     "the recorded model was never called inside a recorded step, so its modules have no outputs. Pass the model that "
     "your loop calls, and call it inside `with run.step():`."
@@ -68,6 +70,8 @@ NOT_CALLED = InputError(
 def nothing_due(every: str, n_steps: int, kinds: Sequence[str]) -> InputError:
     """The error about a schedule that has chosen no step."""
     named = f" Their kinds: {listed(map(repr, kinds))}." if any(kinds) else ""
+    if not named and every.startswith("{"):
+        named = " They have no kind: name it with run.step(kind=…), or choose steps without a kind with '*'."
     return InputError(f"no step was recorded: every={every} chose none of {plural(n_steps, 'step')}.{named}")
 
 

@@ -48,7 +48,7 @@ class Attention(Result):
     is_cross: bool = False
     """Whether keys come from the encoder."""
     n_layers: int = 0
-    """Number of layers of the model, of which some may have been chosen."""
+    """Number of layers of the model; `layers` may be only some of them."""
     heads: tuple[int, ...] = ()
     """Numbers of the heads, if some were chosen."""
     about: Mapping[str, object] = field(default_factory=dict)
@@ -68,7 +68,12 @@ class Attention(Result):
         return int(self.weights.shape[1])
 
     def pick(self, layer: int | None = None, head: int | None = None) -> Attention:
-        """The attention of one layer or one head, by number; its page then shows the whole map."""
+        """The attention of one layer or one head, by number; its page then shows the whole map.
+
+        Args:
+            layer: number of the layer; None for all.
+            head: number of the head; None for all.
+        """
         at = slice(None) if layer is None else [self._index(layer, self.layers.tolist(), "layer")]
         of = slice(None) if head is None else [self._index(head, self.heads, "head")]
         sites = self.sites if isinstance(at, slice) else tuple(self.sites[i] for i in at)

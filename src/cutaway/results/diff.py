@@ -13,7 +13,7 @@ from cutaway.core import late
 from cutaway.core.formatting import plural, ratio_text
 from cutaway.core.sites import ROOT
 
-How = Literal["new", "gone", "changed", "moved"]
+How = Literal["new", "removed", "changed", "moved"]
 Kind = Literal["op", "input", "output", "parameter", "buffer", "constant", "module"]
 Aspect = Literal["function", "class", "shape", "dtype", "arguments", "inputs"]
 """What changed:
@@ -36,7 +36,7 @@ class Change:
     how: How
     kind: Kind
     label: str
-    """Label in the second trace; in the first one if it is gone. Modules and parameters have their address."""
+    """Label in the second trace; in the first one if it was removed. Modules and parameters have their address."""
     site: str
     was: str
     """Its site in the first trace; "" if it is new."""
@@ -55,7 +55,7 @@ class Change:
         return f"{SIGNS[self.how]} {self.kind} {name}" + (f": {what}" if what else "")
 
 
-SIGNS: dict[How, str] = {"new": "+", "gone": "−", "changed": "~", "moved": "→"}
+SIGNS: dict[How, str] = {"new": "+", "removed": "−", "changed": "~", "moved": "→"}
 """Markers of changes in text and in pictures."""
 
 
@@ -156,7 +156,7 @@ class Diff:
     """Description of the first trace."""
     b: str
     structure: tuple[Change, ...]
-    """Everything that is new, gone, changed or moved: modules and parameters, then ops in graph order."""
+    """Everything that is new, removed, changed or moved: modules and parameters, then ops in graph order."""
     values: tuple[Compared, ...]
     """Every value that both traces have, equal or not: sources, then ops in graph order, outputs, gradients."""
     first: First | None
@@ -175,9 +175,9 @@ class Diff:
         return self._changes("new")
 
     @property
-    def gone(self) -> tuple[Change, ...]:
+    def removed(self) -> tuple[Change, ...]:
         """Ops that only the first trace has."""
-        return self._changes("gone")
+        return self._changes("removed")
 
     @property
     def changed(self) -> tuple[Change, ...]:
@@ -189,12 +189,12 @@ class Diff:
 
     @property
     def modules(self) -> tuple[Change, ...]:
-        """Modules that are new, gone, of another class, or at another address."""
+        """Modules that are new, removed, of another class, or at another address."""
         return tuple(row for row in self.structure if row.kind == "module")
 
     @property
     def parameters(self) -> tuple[Change, ...]:
-        """Parameters and buffers that are new, gone, of another shape or dtype, or at another address."""
+        """Parameters and buffers that are new, removed, of another shape or dtype, or at another address."""
         return tuple(row for row in self.structure if row.kind in ("parameter", "buffer"))
 
     @property
@@ -213,7 +213,11 @@ class Diff:
         return tuple(row for row in self.values if row.is_origin)
 
     def largest(self, n: int = _MOST_SHOWN) -> tuple[Compared, ...]:
-        """The values of ops and sources with the largest distances: NaN or Inf first, then by relative norm."""
+        """The values of ops and sources with the largest distances: NaN or Inf first, then by relative norm.
+
+        Args:
+            n: the most values to return.
+        """
         rows = [row for row in self.different if row.kind != "output"]
         return tuple(sorted(rows, key=lambda row: row.distance.order, reverse=True)[:n])
 
@@ -238,12 +242,13 @@ class Diff:
         rolled: bool = False,
         direction: Literal["down", "right"] = "down",
         color_by: str | None = None,
-    ) -> Any:
+    ) -> str | bytes:
         """Draw the second trace with all differences marked; `path` ends in .svg, .pdf, .png or .dot.
 
         Returns the content of the file; without a path, SVG text.
 
         Args:
+            path: the file to write; None writes none.
             depth: how many levels of modules to open. None draws every op, except that a module that was removed as
                 a whole is one box.
             rolled: whether to draw repetitions once: the passes of an op, and identical blocks.
@@ -251,10 +256,15 @@ class Diff:
             color_by: "distance" for the distance between the values, or a measure of the second trace.
         """
         more = {"direction": direction, "color_by": color_by}
-        return late.call("Diff.draw", self, path, depth=depth, rolled=rolled, **more)
+        picture: str | bytes = late.call("Diff.draw", self, path, depth=depth, rolled=rolled, **more)
+        return picture
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write the interactive picture of the diff as one self-contained HTML file."""
+        """Write the interactive picture of the diff as one self-contained HTML file.
+
+        Args:
+            path: the file to write.
+        """
         written: Path = late.call("Diff.to_html", self, path)
         return written
 
@@ -324,9 +334,9 @@ def shade(distance: Distance) -> int:
 
 
 def _structure(rows: Iterable[Change]) -> list[str]:
-    """Lines on the first few changes; a module that is new or gone covers all changes inside it."""
+    """Lines on the first few changes; a module that is new or removed covers all changes inside it."""
     whole: dict[tuple[How, str], Counter[str]] = {
-        (row.how, row.site): Counter() for row in rows if row.kind == "module" and row.how in ("new", "gone")
+        (row.how, row.site): Counter() for row in rows if row.kind == "module" and row.how in ("new", "removed")
     }
     shown = []
     for row in rows:

@@ -147,7 +147,11 @@ class Evaluation(Result):
         return self.kept[-1] if self.kept else self.all_units
 
     def smallest(self, within: float = 0.01) -> int | None:
-        """The smallest n whose score is at most `within` below the score of all units; None if there is none."""
+        """The smallest n whose score is at most `within` below the score of all units; None if there is none.
+
+        Args:
+            within: how far the score may be below that of all units.
+        """
         if within < 0:
             raise InputError(f"within={within!r}: must be 0 or more.")
         enough = (

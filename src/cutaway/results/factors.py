@@ -102,7 +102,11 @@ class Factors(Result):
         return tuple(piece for text in self.texts for piece in text.pieces)
 
     def of_text(self, text: int) -> Factors:
-        """The same factors at the positions of one text."""
+        """The same factors at the positions of one text.
+
+        Args:
+            text: index of the text.
+        """
         if not -len(self.texts) <= text < len(self.texts):
             raise InputError(f"there is no text {text}: there are {len(self.texts)}, counted from 0.")
         chosen = self.texts[text]
@@ -159,7 +163,12 @@ class Factors(Result):
         return f"{site}#{self.indices[unit]}"
 
     def top_units(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
-        """The units with the largest share in a factor; `cutaway.edit(at=…)` takes their names."""
+        """The units with the largest share in a factor; `cutaway.edit(at=…)` takes their names.
+
+        Args:
+            factor: index of the factor.
+            n: the most units to return; units without a share are left out.
+        """
         shares = self.units[self._check_factor(factor)]
         order = np.argsort(-np.abs(shares), kind="stable")[:n]
         return [(self.name_of(int(unit)), float(shares[unit])) for unit in order if shares[unit] != 0]
@@ -167,17 +176,32 @@ class Factors(Result):
     # where a factor is strong
 
     def top_positions(self, factor: int, n: int = 10) -> list[tuple[int, str, float]]:
-        """Where a factor is strongest: position, the token read there, and strength."""
+        """Where a factor is strongest: position, the token read there, and strength.
+
+        Args:
+            factor: index of the factor.
+            n: the most positions to return; those with strength 0 are left out.
+        """
         strengths = self.weights[self._check_factor(factor)]
         order = np.argsort(-np.abs(strengths), kind="stable")[:n]
         return [(int(p), self._token_at(int(p)), float(strengths[p])) for p in order if strengths[p] != 0]
 
     def top_tokens(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
-        """The tokens that a factor responds to most, each once, with its mean strength where they were read."""
+        """The tokens that a factor responds to most, each once, with its mean strength where they were read.
+
+        Args:
+            factor: index of the factor.
+            n: the most tokens to return.
+        """
         return self._top_tokens(self.responses[self._check_factor(factor)], n)
 
     def top_written(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
-        """The generated tokens before which a factor was strongest, each once, with its mean strength."""
+        """The generated tokens before which a factor was strongest, each once, with its mean strength.
+
+        Args:
+            factor: index of the factor.
+            n: the most tokens to return.
+        """
         causes, is_written = self.causes[self._check_factor(factor)], self.is_written
         return self._top_tokens(np.where(is_written, causes, np.nan), n)
 
@@ -274,7 +298,11 @@ class Factors(Result):
         return non_negative(self.units @ self.units.T, self.units @ np.maximum(x, 0.0).T)
 
     def on(self, generation: Any) -> Factors:
-        """The same factors on another text or several: as `transform`, but as a result with tokens."""
+        """The same factors on another text or several: as `transform`, but as a result with tokens.
+
+        Args:
+            generation: a generation of the same model, or a list of them.
+        """
         factors: Factors = late.call("Factors.on", self, generation)
         return factors
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from cutaway.core import late
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.results.attention import Attention
 from cutaway.results.lens import Lens
 from cutaway.results.logit_attribution import AttributedBy, LogitAttribution
-from cutaway.results.result import make_read_only
+from cutaway.results.result import ResultPage, make_read_only
 from cutaway.results.saliency import Saliency
 from cutaway.results.tokens import Beams, Role, Steps, Tokens
 
@@ -363,15 +364,23 @@ class Generation:
         """Save it into a new folder; `cutaway.load(path)` reads it back, without torch and without the model.
 
         Never overwrites: raises `ExistsError` if the folder is not empty.
+
+        Args:
+            path: a folder that does not exist yet or is empty.
         """
         late.call("result.save", self, path)
 
-    def page(self) -> Any:
+    def page(self) -> ResultPage:
         """The result as a page: `cutaway.show` displays it, `print` prints it, `.to_html(path)` saves it."""
-        return late.call("result.page", self)
+        page: ResultPage = late.call("result.page", self)
+        return page
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Save the page as one self-contained HTML file; returns its path."""
+        """Save the page as one self-contained HTML file; returns its path.
+
+        Args:
+            path: the file to write.
+        """
         written: Path = self.page().to_html(path)
         return written
 
@@ -392,4 +401,4 @@ class Generation:
 
 
 def _described(value: object) -> str:
-    return f"the text {value!r}" if isinstance(value, str) else f"a {type(value).__name__}"
+    return f"the text {value!r}" if isinstance(value, str) else f"{type_text(value)}"

@@ -132,7 +132,11 @@ class Lens(Result):
         return np.where(later.any(axis=0), later.argmax(axis=0), -1).astype(np.int64)
 
     def layer(self, asked: int | str) -> int:
-        """The index of a layer, by name or index."""
+        """The index of a layer.
+
+        Args:
+            asked: its name, or its index; negative from the end.
+        """
         if isinstance(asked, str):
             if asked not in self.layers:
                 raise InputError(
@@ -145,7 +149,12 @@ class Lens(Result):
         return int(asked) % len(self)
 
     def top(self, n: int = 5, *, target: int = 0) -> list[list[tuple[str, float]]]:
-        """The most likely tokens of each layer in place of one target, with probabilities, best first."""
+        """The most likely tokens of each layer in place of one target, with probabilities, best first.
+
+        Args:
+            n: how many tokens; at most the `k` of `gen.lens(k=…)`.
+            target: index of the target; negative from the end.
+        """
         target = target_index(target, len(self.targets))
         if n > self.k:
             raise InputError(f"n={n} is more than the {self.k} tokens stored per layer: use gen.lens(k={n}).")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import array_columns, to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
+from cutaway.results.result import warn_if_fewer
 
 Each = Literal["site", "unit", "head"]
 Entry = int | tuple[int, ...]
@@ -71,9 +72,14 @@ class Lesions:
     def top(self, n: int = _MOST_SHOWN, of: Entry | None = None) -> list[str]:
         """The sites of the strongest lesions, for `cutaway.edit(model, at=…)`; for a head, all its units.
 
+        If there are fewer lesions, you get all of them, with a warning.
+
         Args:
+            n: how many lesions.
             of: if the metric is an array, the entry to sort by, such as a class.
         """
+        if n != _MOST_SHOWN:  # the default
+            warn_if_fewer(n, len(self), "top", self.each)
         rows = self._strongest(n, of)
         if self.each != "head":
             return [self.names[row] for row in rows]

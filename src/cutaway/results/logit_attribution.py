@@ -102,14 +102,22 @@ class LogitAttribution(Result):
         return tuple(group.part(i) for group in self.groups for i in range(group.n))
 
     def name(self, part: int) -> str:
-        """The name of one part."""
+        """The name of one part.
+
+        Args:
+            part: index of the part.
+        """
         for group, span in self._spans():
             if span.start <= part < span.stop:
                 return group.part(part - span.start)
         raise InputError(f"there is no part {part}: there are {self.n_parts:,}, counted from 0.")
 
     def of(self, kind: PartKind) -> Floats:
-        """(target, group, part): all parts of a kind, one group per attention or feed-forward network."""
+        """(target, group, part): all parts of a kind, one group per attention or feed-forward network.
+
+        Args:
+            kind: the kind of parts.
+        """
         columns = [self.values[:, span] for group, span in self._spans() if group.kind == kind]
         if not columns:
             kinds = ", ".join(repr(each) for each in dict.fromkeys(group.kind for group in self.groups))
@@ -128,7 +136,12 @@ class LogitAttribution(Result):
         return totals
 
     def top(self, target: int = -1, n: int = 10) -> list[tuple[str, float]]:
-        """The parts with the largest contributions, positive or negative, by name."""
+        """The parts with the largest contributions, positive or negative, by name; fewer if there are not as many.
+
+        Args:
+            target: index of the target; -1 is the last.
+            n: the most parts to return.
+        """
         row = self.values[target_index(target, len(self))]
         order = np.argsort(-np.abs(row), kind="stable")[:n]
         return [(self.name(i), float(row[i])) for i in order.tolist()]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.dataframes import array_columns, to_dataframe
 from cutaway.core.formatting import plural
-from cutaway.results.result import Result
+from cutaway.results.result import Result, warn_if_fewer
 
 _MOST_SHOWN = 10
 
@@ -60,8 +60,14 @@ class Patching(Result):
     def top(self, n: int = _MOST_SHOWN) -> list[tuple[str, int | None]]:
         """Site and position of the patches that recover most; the position is None if whole values were patched.
 
-        If the metric is an array, patches are sorted by the mean over its entries.
+        If the metric is an array, patches are sorted by the mean over its entries. If there are fewer patches, you get
+        all of them, with a warning.
+
+        Args:
+            n: how many patches.
         """
+        if n != _MOST_SHOWN:  # the default
+            warn_if_fewer(n, int(np.prod(self.scores.shape[:2])), "top", "patch")
         return [(self.sites[row], self._position(column)) for row, column in self._best(n)]
 
     def table(self) -> Any:
@@ -83,7 +89,11 @@ class Patching(Result):
         )
 
     def name_of(self, row: int) -> str:
-        """The display name of a row."""
+        """The display name of a row.
+
+        Args:
+            row: index of the row.
+        """
         return self.row_names[row] if self.row_names else self.sites[row]
 
     @property

@@ -69,7 +69,7 @@ class Ranking(Result):
         """Labels that have their own ranking."""
         return tuple(self.per_label)
 
-    def top(self, n: int) -> Any:
+    def top(self, n: int) -> list[str] | NDArray[np.int64]:
         """The top n units: sites for `cutaway.edit(model, at=…)`, or indices if units have no names.
 
         >>> ranked("mine", [0.1, 0.9, 0.5]).top(2)
@@ -78,11 +78,18 @@ class Ranking(Result):
         ['h#1', 'h#2']
 
         If fewer units were ranked, you get all of them, with a warning.
+
+        Args:
+            n: how many units.
         """
         return self._named(self.order[: self._available(n, "top")])
 
-    def bottom(self, n: int) -> Any:
-        """The bottom n units, worst first; dead units come first."""
+    def bottom(self, n: int) -> list[str] | NDArray[np.int64]:
+        """The bottom n units, worst first; dead units come first.
+
+        Args:
+            n: how many units.
+        """
         return self._named(self.order[::-1][: self._available(n, "bottom")])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -90,13 +97,20 @@ class Ranking(Result):
         return np.array(self.scores, dtype=dtype, copy=copy)
 
     def name_of(self, unit: int) -> str:
-        """The site of a unit, or its index as `#17` if units have no names."""
+        """The site of a unit, or its index as `#17` if units have no names.
+
+        Args:
+            unit: index of the unit.
+        """
         return unit_name(self.names, unit)
 
     def table(self, n: int | None = None) -> Any:
         """One row per unit, best first, as a pandas DataFrame, or as a list of dicts without pandas.
 
         Each label has its own score column.
+
+        Args:
+            n: how many units, best first; None for all.
         """
         dead = set(self.dead.tolist())
         units = self.order if n is None else self.order[: _count(n)]
@@ -139,7 +153,7 @@ class Ranking(Result):
             )
         return n
 
-    def _named(self, units: NDArray[np.int64]) -> Any:
+    def _named(self, units: NDArray[np.int64]) -> list[str] | NDArray[np.int64]:
         if self.names is None:
             return units.copy()
         return UnitSites([self.names[unit] for unit in units.tolist()], layouts_of(self.names))

@@ -92,7 +92,7 @@ class Report(Result):
         return self.rankings[self.method]
 
     @property
-    def best(self) -> Any:
+    def best(self) -> list[str] | NDArray[np.int64]:
         """The top units by the leading method: sites, or indices if units have no names."""
         return self.ranking.top(min(self.asked.n, len(self.ranking)))
 
@@ -102,7 +102,11 @@ class Report(Result):
         return answer_of(self.evaluations, self.per_label)
 
     def rank_of(self, unit: int) -> dict[str, int | None]:
-        """The rank of a unit by each method, starting at 1; None if a method did not rank it."""
+        """The rank of a unit by each method, starting at 1; None if a method did not rank it.
+
+        Args:
+            unit: index of the unit.
+        """
         return {method: _place(ranking, unit) for method, ranking in self.rankings.items()}
 
     def table(self) -> Any:

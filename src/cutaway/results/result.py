@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import plural
 
 
 def to_array(values: NDArray[Any], dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -25,11 +28,37 @@ def make_read_only(*arrays: NDArray[Any] | None) -> None:
             array.flags.writeable = False
 
 
+def warn_if_fewer(n: int, available: int, call: str, noun: str) -> None:
+    """Warns that a call with `n` returns fewer rows than asked for.
+
+    `call` is the name of the method, `noun` what it returns: `top(100) returns 20 lesions: there are no more.`
+    """
+    if n > available:
+        text = f"cutaway: {call}({n}) returns {plural(available, noun, 'patches' if noun == 'patch' else '')}"
+        warnings.warn(f"{text}: there are no more.", UserWarning, stacklevel=3)
+
+
 def target_index(target: int, n: int) -> int:
     """The index of one of n targets, negative from the end."""
     if not hasattr(target, "__index__") or not -n <= int(target) < n:
         raise InputError(f"there is no target {target!r}: there {'is' if n == 1 else 'are'} {n:,}, counted from 0.")
     return int(target)
+
+
+class ResultPage(Protocol):
+    """What `page()` returns: a `cutaway.pages.Page`, which is in a higher layer than results."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def sections(self) -> Sequence[Any]: ...
+
+    def text(self, width: int = 100) -> str: ...
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path: ...
+
+    def save(self, path: str | os.PathLike[str]) -> None: ...
 
 
 class Result:
@@ -45,22 +74,32 @@ class Result:
         """Save to a new folder; `cutaway.load(path)` reads it back without torch.
 
         Raises `ExistsError` if the folder is not empty.
+
+        Args:
+            path: a folder that does not exist yet or is empty.
         """
         late.call("result.save", self, path)
 
-    def page(self) -> Any:
+    def page(self) -> ResultPage:
         """The result as a page: `cutaway.show` displays it, `print` prints it, `.to_html(path)` writes it."""
-        return late.call("result.page", self)
+        page: ResultPage = late.call("result.page", self)
+        return page
 
     def text(self, width: int = 100) -> str:
-        """The page as text for a terminal, in lines of at most `width` characters."""
-        page_text: str = self.page().text(width)
-        return page_text
+        """The page as text for a terminal.
+
+        Args:
+            width: the most characters in a line.
+        """
+        return self.page().text(width)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page as a self-contained HTML file and return its path."""
-        written: Path = self.page().to_html(path)
-        return written
+        """Write the page as a self-contained HTML file and return its path.
+
+        Args:
+            path: the file to write.
+        """
+        return self.page().to_html(path)
 
     def _repr_html_(self) -> str:
         html: str = late.call("result._repr_html_", self)

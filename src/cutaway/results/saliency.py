@@ -127,7 +127,12 @@ class Saliency(Result):
         return self.method not in METHODS or METHODS[self.method].is_signed
 
     def top(self, target: int = -1, n: int = 5) -> list[tuple[str, float]]:
-        """The positions with the highest scores for one target, with their scores."""
+        """The positions with the highest scores for one target, with their scores; fewer if there are not as many.
+
+        Args:
+            target: index of the target; -1 is the last.
+            n: the most positions to return.
+        """
         row = np.nan_to_num(self.scores[target_index(target, len(self))], nan=-1.0)
         order = np.argsort(-row, kind="stable")[:n]
         return [(self.positions[at], float(row[at])) for at in order.tolist() if row[at] >= 0]

@@ -12,6 +12,7 @@ from cutaway.store.activations.shards import read_shards, shards_at
 from cutaway.store.activations.unit_selection import Units
 from cutaway.store.backends.backend import backend_for
 from cutaway.store.format.filenames import HEAD
+from cutaway.store.format.manifest import kind_text
 from cutaway.store.reading.archive import CACHE_BYTES, Archive
 from cutaway.store.results.result_file import read as read_result
 from cutaway.store.runs.run import Run
@@ -71,7 +72,7 @@ def open_archive(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | 
     if archive.kind == "result":
         result: Result = read_result(archive)
         return result
-    raise InputError(f"{path} is a {archive.kind}, which this version of Cutaway cannot load.")
+    raise InputError(f"{path} is {kind_text(archive.kind)}, which this version of Cutaway cannot load.")
 
 
 def _check_runs_at(path: str) -> None:

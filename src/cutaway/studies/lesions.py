@@ -17,7 +17,7 @@ from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.capture.model.state import ModelState
 from cutaway.capture.units.live_units import UnitDim
 from cutaway.core.errors import InputError, InputTypeError, UnitError
-from cutaway.core.formatting import hint, plural
+from cutaway.core.formatting import hint, plural, type_text
 from cutaway.core.progress import progress
 from cutaway.core.sites import ROOT
 from cutaway.results.lesions import Each, Lesions, name_of
@@ -86,7 +86,7 @@ def lesion(
         raise InputError(f"each={each!r}: pass {', '.join(map(repr, _EACH))}.{hint(each, _EACH)}")
     if not callable(metric):
         raise InputTypeError(
-            f"metric is a {type(metric).__name__}: pass a function that runs the model and returns a number, such as "
+            f"metric is {type_text(metric)}: pass a function that runs the model and returns a number, such as "
             "lambda: loss(model(x)).item()."
         )
     before, state = state_fingerprints(model), ModelState(getattr(model, "_orig_mod", model))

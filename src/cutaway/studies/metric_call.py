@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.studies.fingerprints import State, state_fingerprints
 
 Metric = NDArray[np.float64]
@@ -25,7 +26,7 @@ def call_metric(function: Callable[[], Any]) -> Any:
 def check_model(model: Any, call: str) -> None:
     """Raise if the first argument of a study is not a model."""
     if not isinstance(model, nn.Module):
-        raise InputTypeError(f"got a {type(model).__name__} as model: pass a torch.nn.Module first, {call}.")
+        raise InputTypeError(f"got {type_text(model)} as model: pass a torch.nn.Module first, {call}.")
 
 
 def to_metric(value: Any, where: str, like: Metric | None = None) -> Metric:
@@ -42,7 +43,7 @@ def to_metric(value: Any, where: str, like: Metric | None = None) -> Metric:
     except ValueError:  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
-        what = "None" if value is None else f"a {type(value).__name__}"
+        what = "None" if value is None else f"{type_text(value)}"
         raise InputError(
             f"the metric returned {what} {where}: return a number, or an array of numbers (per class or sample)."
         )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from cutaway.capture.interventions.edit import edit
 from cutaway.capture.model.state import ModelState
 from cutaway.core.errors import EditError, InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.core.progress import progress
 from cutaway.results.patching import Patching
 from cutaway.studies.fingerprints import combined_fingerprint, state_fingerprints
@@ -71,7 +72,7 @@ def patch(
     for name, function in (("metric", metric), ("clean", clean), ("corrupted", corrupted)):
         if not callable(function):
             example = "lambda output: output[0, 1].item()" if name == "metric" else f"{name}=lambda: model(x)"
-            raise InputTypeError(f"{name} is a {type(function).__name__}: pass a function, such as {example}.")
+            raise InputTypeError(f"{name} is {type_text(function)}: pass a function, such as {example}.")
     before, state = state_fingerprints(model), ModelState(getattr(model, "_orig_mod", model))
     with state.undo_changes():
         returned, sites = reach_sites(

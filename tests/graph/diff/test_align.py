@@ -49,7 +49,7 @@ def test_an_op_before_three_of_its_kind_is_one_new_op() -> None:
     b = traced(lambda self, x: (((x * 9) * 2) * 3) * 4)
     assert pairs(a, b) == [("", "mul_1_1"), ("mul_1_1", "mul_2_2"), ("mul_2_2", "mul_3_3"), ("mul_3_3", "mul_4_4")]
     assert structure(a, b) == [("new", "mul_1_1", ())]
-    assert structure(b, a) == [("gone", "mul_1_1", ())]
+    assert structure(b, a) == [("removed", "mul_1_1", ())]
 
 
 def test_another_function_in_the_same_place_is_a_change() -> None:
@@ -74,7 +74,7 @@ def test_several_functions_in_the_place_of_as_many_are_changes() -> None:
 def test_one_function_in_the_place_of_several_is_not_taken_for_one_of_them() -> None:
     a = traced(lambda self, x: torch.relu(torch.tanh(x + 1)) * 2)
     b = traced(lambda self, x: torch.exp(x + 1) * 2)
-    assert structure(a, b) == [("gone", "tanh_1_2", ()), ("gone", "relu_1_3", ()), ("new", "exp_1_2", ())]
+    assert structure(a, b) == [("removed", "tanh_1_2", ()), ("removed", "relu_1_3", ()), ("new", "exp_1_2", ())]
 
 
 def test_other_arguments_shapes_and_dtypes_are_told_apart() -> None:
@@ -165,7 +165,7 @@ def test_a_model_inside_another_is_found_there() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     a, b = cutaway.trace(model, X), cutaway.trace(nn.Sequential(model, nn.Softmax(-1)), X)
     assert structure(a, b) == [("new", "softmax_1_4", ())]
-    assert structure(b, a) == [("gone", "softmax_1_4", ())]
+    assert structure(b, a) == [("removed", "softmax_1_4", ())]
     assert structure(a, b, "module") == [("moved", "0", ()), ("new", ".", ()), ("new", "1", ())]
     assert not structure(a, b, "parameter")
 
@@ -182,7 +182,7 @@ def test_a_composite_module_and_a_plain_one_at_its_address_are_one_changed_modul
 
     a, b = mlp(nn.Linear(4, 4), Swish(), nn.Tanh()), mlp(nn.Linear(4, 4), nn.ReLU(), nn.Tanh())
     assert structure(a, b, "module") == [("changed", "1", ("class",))]
-    assert {how for how, _, _ in structure(a, b)} == {"new", "gone"}
+    assert {how for how, _, _ in structure(a, b)} == {"new", "removed"}
 
 
 def test_modules_that_only_share_an_address_are_not_one() -> None:
@@ -191,18 +191,18 @@ def test_modules_that_only_share_an_address_are_not_one() -> None:
     b = mlp(first, nn.GELU(), nn.Linear(8, 8), nn.ReLU(), last)
     assert structure(a, b, "module") == [
         ("moved", "3", ()),
-        ("gone", "2", ()),
+        ("removed", "2", ()),
         ("moved", "4", ()),
         ("new", "1", ()),
         ("new", "2", ()),
     ]
 
 
-def test_models_that_have_nothing_in_common_are_gone_and_new() -> None:
+def test_models_that_have_nothing_in_common_are_removed_and_new() -> None:
     (cnn, images, _), (lstm, words, _) = ZOO["cnn"](), ZOO["lstm"]()
     a, b = cutaway.trace(cnn, *images), cutaway.trace(lstm, *words)
     rows = changes(a, b, align(a, b))
-    assert {row.how for row in rows} >= {"new", "gone"}
+    assert {row.how for row in rows} >= {"new", "removed"}
 
 
 # properties
@@ -277,7 +277,7 @@ def test_one_step_put_into_a_random_program_is_found(seed: int, in_between: bool
     more = [*steps[:at], (99, function, (parent,)), *behind]
     a, b = cutaway.trace(Program(steps), X), cutaway.trace(Program(more), X)
     check_alignment(a, b)
-    for rows, how in ((changes(a, b, align(a, b)), "new"), (changes(b, a, align(b, a)), "gone")):
+    for rows, how in ((changes(a, b, align(a, b)), "new"), (changes(b, a, align(b, a)), "removed")):
         (found,) = [row for row in rows if row.kind == "op"]
         assert found.how == how
         assert found.label.startswith(function)

@@ -279,7 +279,7 @@ def test_long_rows_of_every_kind_come_back() -> None:
     [
         ({1, 2}, "about/x is a set"),
         (b"raw", "about/x is a bytes"),
-        (object(), "about/x is a object"),
+        (object(), "about/x is an object"),
         (np.array(["a"]), "about/x is an array of <U1"),
         (np.array([None]), "about/x is an array of object"),
         (np.ma.masked_array([1], [True]), "masked"),
@@ -425,7 +425,7 @@ def test_a_field_that_is_missing_without_a_default_is_named(tmp_path: Path) -> N
             {"is": "map", "keys": [{"is": "list", "items": []}], "values": [1]},
             "about/keys/0 is a sequence of 0 values",
         ),
-        ("about", {"is": "scalar", "dtype": "int8", "value": 1}, "about is a int8, expected"),
+        ("about", {"is": "scalar", "dtype": "int8", "value": 1}, "about is an int8, expected"),
         (
             "about",
             {"is": "map", "keys": ["a"], "values": [{"is": "scalar", "dtype": "int8", "value": 999}]},
@@ -547,3 +547,10 @@ def renamed(value: Any, name: str, to: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [renamed(each, name, to) for each in value]
     return to if value == name else value
+
+
+def test_a_result_that_is_being_saved_says_so(tmp_path: Path) -> None:
+    with Writer(tmp_path / "result", kind="result") as writer:
+        writer.flush()
+        with pytest.raises(DamagedError, match="is still being saved: read it again in a moment"):
+            cutaway.load(tmp_path / "result")

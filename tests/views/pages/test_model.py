@@ -265,3 +265,8 @@ def test_a_page_prints_itself_and_is_named_in_one_line() -> None:
     page = every_block()
     assert str(page) == page.text(100)
     assert repr(Page("A", sections=[Section("b"), Section("c")])) == "<Page A: b, c>"
+
+
+def test_an_unknown_topic_warns_and_says_where_the_page_is_listed() -> None:
+    with pytest.warns(UserWarning, match="no tab for topic='neuron'.*under 'neurons'. Did you mean 'neurons'?"):
+        Page("Units", topic="neuron")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cutaway.capture.interventions.token_positions import current_token_window
 from cutaway.core.errors import EditError, InputError, InputTypeError, UnitError
-from cutaway.core.formatting import short
+from cutaway.core.formatting import short, type_text
 from cutaway.core.sites import Site
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
@@ -82,17 +82,31 @@ def _constant(value: Tensor, number: complex) -> Tensor:
 
 
 def scale(factor: float) -> Change:
-    """Multiplies the value by a factor."""
+    """Multiplies the value by a factor.
+
+    Args:
+        factor: the number to multiply by.
+    """
     return Change(lambda value: value * factor)
 
 
 def clamp(low: float | None = None, high: float | None = None) -> Change:
-    """Clamps the value between two bounds."""
+    """Clamps the value between two bounds.
+
+    Args:
+        low: the lower bound; None for none.
+        high: the upper bound; None for none.
+    """
     return Change(lambda value: value.clamp(low, high))
 
 
 def noise(std: float, *, relative: bool = False) -> Change:
-    """Adds normal noise; with `relative`, `std` is a multiple of the value's standard deviation."""
+    """Adds normal noise; with `relative`, `std` is a multiple of the value's standard deviation.
+
+    Args:
+        std: the standard deviation of the noise.
+        relative: whether `std` is a multiple of the value's standard deviation.
+    """
 
     def make(value: Tensor) -> Tensor:
         size = std * value.detach().float().std() if relative else std
@@ -102,7 +116,11 @@ def noise(std: float, *, relative: bool = False) -> Change:
 
 
 def swap(function: Callable[..., Any]) -> Change:
-    """Calls another function with the same arguments, such as GELU instead of ReLU."""
+    """Calls another function with the same arguments, such as GELU instead of ReLU.
+
+    Args:
+        function: called with the arguments of the module or op in its place.
+    """
     if not callable(function):
         raise InputTypeError(f"swap({function!r}): pass the function to call instead.")
     return Change(lambda value: value, swaps=function)
@@ -129,7 +147,7 @@ def fit_to(given: Any, value: Tensor) -> Tensor:
     if not isinstance(given, Tensor):
         array = np.asarray(given)
         if array.dtype.kind not in "biufc":
-            raise EditError(f"the new value is a {type(given).__name__}: a function for to= must return a tensor.")
+            raise EditError(f"the new value is {type_text(given)}: a function for to= must return a tensor.")
         given = torch.as_tensor(array)
     new: Tensor = given
     if new.dtype != value.dtype or new.device != value.device:

@@ -10,6 +10,7 @@ from torch.nn.parameter import is_lazy
 
 from cutaway.core.arrays import DTYPES, MAX_DIMENSIONS, Raw
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 
 
 def raw(tensor: Tensor) -> Raw:
@@ -22,7 +23,7 @@ def raw(tensor: Tensor) -> Raw:
     integers, with the name of its dtype; scale and zero point are not included.
     """
     if not isinstance(tensor, Tensor):
-        raise InputTypeError(f"expected a torch.Tensor, got a {type(tensor).__name__}; for NumPy arrays, use Raw.of.")
+        raise InputTypeError(f"expected a torch.Tensor, got {type_text(tensor)}; for NumPy arrays, use Raw.of.")
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         _check(tensor)
         try:

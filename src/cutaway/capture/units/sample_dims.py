@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cutaway.core import pytree
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import type_text
 from cutaway.graph.analysis.units import unit_layouts
 from cutaway.graph.trace import Trace
 
@@ -69,7 +70,7 @@ class SampleDims:
         parts = sorted(self._parts(batch), key=lambda part: not part[2])  # known ones first
         counts = [part.shape[dim] for part, dim, _ in parts if part.ndim > dim]
         if not counts:
-            raise InputError(f"a batch (a {type(batch).__name__}) contains no tensor with samples.")
+            raise InputError(f"a batch ({type_text(batch)}) contains no tensor with samples.")
         odd = [count for count in counts if count != counts[0]]
         if is_strict and odd:
             raise InputError(f"the tensors have {counts[0]} and {odd[0]} samples: all must have the same number.")

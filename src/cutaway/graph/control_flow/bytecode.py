@@ -109,7 +109,7 @@ class CodeAnalysis:
         return self._returned.get(offset, UNKNOWN)
 
     def is_run(self, offset: int) -> bool:
-        """Whether one instruction reads several values, of which the last determines the result."""
+        """Whether one instruction reads several values and only the last determines the result."""
         index = self._index.get(offset)
         if index is None:
             return False

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import DamagedError, InputError
-from cutaway.core.formatting import nearest_hint
+from cutaway.core.formatting import nearest_hint, type_text
 from cutaway.graph.dependencies.contract import Contraction
 from cutaway.graph.dependencies.locate import NOWHERE, Places
 
@@ -90,11 +90,19 @@ class Dependencies:
         return sha256(text.encode()).hexdigest()
 
     def parents(self, name: str) -> tuple[str, ...]:
-        """The nodes from which a node was computed."""
+        """The nodes from which a node was computed.
+
+        Args:
+            name: the name of the node.
+        """
         return tuple(link.parent for link in self.links if link.child == name)
 
     def children(self, name: str) -> tuple[str, ...]:
-        """The nodes that were computed from a node."""
+        """The nodes that were computed from a node.
+
+        Args:
+            name: the name of the node.
+        """
         return tuple(link.child for link in self.links if link.parent == name)
 
     def plain(self) -> dict[str, list[dict[str, Any]]]:
@@ -124,7 +132,11 @@ class Dependencies:
 
     @staticmethod
     def read(plain: Any) -> Dependencies:
-        """Read a graph from the result of `plain`; raises `DamagedError` for anything else."""
+        """Read a graph from the result of `plain`; raises `DamagedError` for anything else.
+
+        Args:
+            plain: plain data, such as a document of a run.
+        """
         # Archives are untrusted: check everything that later code relies on.
         parts = plain if isinstance(plain, Mapping) else {}
         nodes = tuple(_read_node(fields) for fields in _maps(parts.get("nodes"), "nodes"))
@@ -310,17 +322,17 @@ def _read_link(fields: Mapping[str, Any]) -> Link:
 
 def _texts(value: Any, key: str) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of a list of strings.")
+        raise DamagedError(f"{key!r} in a dependency graph is {type_text(value)} instead of a list of strings.")
     return tuple(_text(item, key) for item in value)
 
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of a string.")
+        raise DamagedError(f"{key!r} in a dependency graph is {type_text(value)} instead of a string.")
     return value
 
 
 def _truth(value: Any, key: str) -> bool:
     if not isinstance(value, bool):
-        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of true or false.")
+        raise DamagedError(f"{key!r} in a dependency graph is {type_text(value)} instead of true or false.")
     return value

@@ -3,5 +3,5 @@
 align      Aligns the ops of two traces
 match      Matches sources, modules and parameters of two traces with aligned ops
 sequences  Sequence alignment: longest common subsequence and heaviest matching
-structure  Lists what is new, gone, changed or moved between two aligned traces
+structure  Lists what is new, removed, changed or moved between two aligned traces
 """

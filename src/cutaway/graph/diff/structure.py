@@ -1,4 +1,4 @@
-"""Lists what is new, gone, changed or moved between two aligned traces."""
+"""Lists what is new, removed, changed or moved between two aligned traces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _ops(a: Trace, b: Trace, found: Alignment, pairs: Iterable[Pair]) -> Iterato
             yield Change("new", kind, op.label, op.site, "", after=_describe(op), source=line(op.source))
         elif other == MISSING:
             op = Op(a, mine)
-            yield Change("gone", kind, op.label, op.site, op.site, before=_describe(op), source=line(op.source))
+            yield Change("removed", kind, op.label, op.site, op.site, before=_describe(op), source=line(op.source))
         elif aspects := _aspects(a, b, mine, other, wiring):
             old, op = Op(a, mine), Op(b, other)
             words = _changed_text(old, aspects), _changed_text(op, aspects)
@@ -155,7 +155,7 @@ def _modules(a: Trace, b: Trace, pairs: Iterable[Pair]) -> Iterator[Change]:
             yield Change("new", "module", address, address, "", after=new.class_name)
         elif new is None and old is not None:
             address = old.addresses[0]
-            yield Change("gone", "module", address, address, address, before=old.class_name)
+            yield Change("removed", "module", address, address, address, before=old.class_name)
         elif old is not None and new is not None:
             was, address = old.addresses[0], new.addresses[0]
             words = old.class_name, new.class_name
@@ -187,7 +187,7 @@ def _parameters(a: Trace, b: Trace, pairs: Iterable[Pair]) -> Iterator[Change]:
         if old is None:
             yield Change("new", kind, address, address, "", after=_type_text(row.shape, row.dtype))
         elif new is None:
-            yield Change("gone", kind, address, address, address, before=_type_text(row.shape, row.dtype))
+            yield Change("removed", kind, address, address, address, before=_type_text(row.shape, row.dtype))
         else:
             aspects: list[Aspect] = ["shape"] if old.shape != new.shape else []
             aspects += ["dtype"] if old.dtype != new.dtype else []
@@ -203,7 +203,7 @@ def _outputs(a: Trace, b: Trace) -> Iterator[Change]:
         if mine == MISSING:
             yield Change("new", "output", site, site, "", after=_op_type_text(Op(b, other)))
         elif other == MISSING:
-            yield Change("gone", "output", site, site, site, before=_op_type_text(Op(a, mine)))
+            yield Change("removed", "output", site, site, site, before=_op_type_text(Op(a, mine)))
 
 
 def output_site(path: str) -> str:

@@ -29,7 +29,7 @@ def attention_weights(
     """(layer, head, query, key): each row sums to 1.
 
     Args:
-        role: of which stack; by default the one that leads to the logits.
+        role: the stack, encoder or decoder; by default the one that leads to the logits.
         is_cross: cross-attention to the encoder, instead of self-attention.
         layers: which of the layers with such attention, counted from 0; all by default.
         rows: which queries, counted from 0; all by default.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.capture.interventions.targets import units_by_site
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import listed, type_text
 from cutaway.lm.arguments import whole_number
 from cutaway.lm.factorization.factorize import factorize, relative_error
 from cutaway.lm.model.forward_run import PromptRun
@@ -179,7 +179,7 @@ def _as_list(gen: Any) -> list[Generation]:
     gens = [gen] if isinstance(gen, Generation) else gen
     if not isinstance(gens, (list, tuple)) or not all(isinstance(each, Generation) for each in gens):
         raise InputTypeError(
-            f"gen is a {type(gen).__name__}: give a generation of cutaway.generate, or a list of them. For plain "
+            f"gen is {type_text(gen)}: give a generation of cutaway.generate, or a list of them. For plain "
             "activations, use cutaway.lm.factorize."
         )
     if not gens:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import hint, listed
+from cutaway.core.formatting import hint, listed, type_text
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.language_model import vocab_size
 from cutaway.results.generation import Generation
@@ -40,7 +40,7 @@ class Classes:
         """
         if not isinstance(asked, str) and (isinstance(asked, bool) or not hasattr(asked, "__index__")):
             what = "token" if self.reader is not None else "label"
-            raise InputTypeError(f"{option}={asked!r} is a {type(asked).__name__}: give a {what} by text or number.")
+            raise InputTypeError(f"{option}={asked!r} is {type_text(asked)}: give a {what} by text or number.")
         if self.reader is not None:
             return self.reader.id_of(asked)
         if isinstance(asked, str) and asked in self.labels:

@@ -34,7 +34,7 @@ def fill(model: Any, tokenizer: Any, prompt: PromptList, *, text: Any = None) ->
 def fill(model: Any, tokenizer: Any, prompt: Any, *, text: Any = None) -> Generation: ...
 
 
-def fill(model: Any, tokenizer: Any, prompt: Any = None, *, text: Any = None) -> Any:
+def fill(model: Any, tokenizer: Any, prompt: Any = None, *, text: Any = None) -> Generation | list[Generation]:
     """Fill each mask of a text with its most likely token.
 
         cutaway.lm.fill(model, tokenizer, "Paris is the [MASK] of France.").text
@@ -101,7 +101,7 @@ def classify(
     *,
     target: str | int | Sequence[str | int] | None = None,
     positions: Sequence[int] | None = None,
-) -> Any:
+) -> Generation | list[Generation]:
     """Label a text, or each of its tokens. You can choose the label to explain.
 
         cutaway.lm.classify(model, tokenizer, "What a film!", target="POSITIVE").steps.probs

@@ -118,7 +118,7 @@ def generate(
     seed: int = 0,
     on_token: OnToken | None = None,
     **decoding: Any,
-) -> Any:
+) -> Generation | list[Generation]:
     """Generate text, fill masks or label a text; the `Generation` explains the result.
 
         gen = cutaway.generate(model, tokenizer, "1, 2, 3,", max_new_tokens=10)

@@ -8,7 +8,7 @@ from string import Formatter
 from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import hint, listed
+from cutaway.core.formatting import hint, listed, type_text
 from cutaway.results.tokens import Segment
 
 Span = tuple[str, int, int]
@@ -73,7 +73,7 @@ def check_tokenizer(model: Any, tokenizer: Any, prompt: Any, verb: str) -> None:
     if prompt is None:
         raise InputTypeError(f"the prompt is missing: call {call}.")
     if hasattr(tokenizer, "forward"):  # only a model has it
-        swapped = f"the tokenizer is a model, {type(tokenizer).__name__}, and the model a {type(model).__name__}"
+        swapped = f"the tokenizer is a model, {type(tokenizer).__name__}, and the model {type_text(model)}"
         raise InputTypeError(f"{swapped}: call {call}.")
     if isinstance(tokenizer, str):
         raise InputTypeError(
@@ -246,7 +246,7 @@ def _check_tokenizer(tokenizer: Any) -> Any:
         raise InputTypeError("a text needs a tokenizer, and tokenizer=None: give the tokenizer, or token ids.")
     if not callable(tokenizer):
         raise InputTypeError(
-            f"the tokenizer is a {type(tokenizer).__name__}: give one of transformers, "
+            f"the tokenizer is {type_text(tokenizer)}: give one of transformers, "
             "AutoTokenizer.from_pretrained(…), or token ids as the prompt."
         )
     return tokenizer

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.lm.arguments import as_list, byte_limit, whole_number
 from cutaway.lm.generation.classes import Classes
 from cutaway.lm.generation.scores import output_form
@@ -39,9 +40,7 @@ def lens(
     """Apply the logit lens: what each layer would have predicted; see `Generation.lens` for the arguments."""
     k, limit = whole_number(k, "k"), byte_limit(limit)
     if not isinstance(norm, bool):  # gen.lens(" are") would otherwise apply the norm and watch nothing
-        raise InputTypeError(
-            f"norm={norm!r} is a {type(norm).__name__}: give True or False; watch={norm!r} follows a token."
-        )
+        raise InputTypeError(f"norm={norm!r} is {type_text(norm)}: give True or False; watch={norm!r} follows a token.")
     if not isinstance(positions, bool):
         raise InputTypeError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
     with torch.inference_mode(False):

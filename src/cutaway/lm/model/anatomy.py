@@ -36,6 +36,7 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks
     """The parts of a model, found by tracing it; cached per model.
 
     Args:
+        model: a loaded language model.
         inputs: what the model is called with; a few tokens are enough. Example tokens by default.
         blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, if they are not found, or to choose
             others. It applies to all later analyses of this model; `"auto"` resets it.

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import listed, type_text
 
 
 def eager_module(model: Any) -> nn.Module:
@@ -17,7 +17,7 @@ def eager_module(model: Any) -> nn.Module:
     # torch.compile wraps the module and keeps it as _orig_mod.
     core = getattr(model, "_orig_mod", model)
     if not isinstance(core, nn.Module):
-        given = f"the text {model!r}" if isinstance(model, str) else f"a {type(model).__name__}"
+        given = f"the text {model!r}" if isinstance(model, str) else f"{type_text(model)}"
         loaded = repr(model) if isinstance(model, str) else "…"
         raise InputTypeError(
             f"the model is {given}, but must be a loaded torch.nn.Module: "

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.core.sites import Site
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.language_model import vocab_size
@@ -39,7 +40,7 @@ def _vector(run: PromptRun, role: Role, tokenizer: Any, baseline: Any, like: Ten
     try:
         given = torch.as_tensor(baseline, dtype=like.dtype, device=like.device)
     except (TypeError, ValueError, RuntimeError):
-        raise InputTypeError(f"baseline is a {type(baseline).__name__}: {_CHOICES}.") from None
+        raise InputTypeError(f"baseline is {type_text(baseline)}: {_CHOICES}.") from None
     if given.shape != like.shape:
         raise InputError(
             f"baseline has the shape {tuple(given.shape)}, but an embedding has {tuple(like.shape)}: {_CHOICES}."

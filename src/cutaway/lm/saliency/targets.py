@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import hint, plural
+from cutaway.core.formatting import hint, plural, type_text
 from cutaway.lm.arguments import as_list
 from cutaway.lm.generation.classes import Classes
 from cutaway.lm.generation.scores import OutputForm, log_probs, output_form
@@ -109,7 +109,7 @@ def target_indices(gen: Generation, only: int | slice | Sequence[int] | None) ->
         for index in asked:
             if isinstance(index, bool) or not hasattr(index, "__index__"):
                 raise InputTypeError(
-                    f"only={only!r} has a {type(index).__name__}: give the number of a target, counted from 0, a list "
+                    f"only={only!r} has {type_text(index)}: give the number of a target, counted from 0, a list "
                     "of numbers, or a slice."
                 )
             if not -n <= int(index) < n:

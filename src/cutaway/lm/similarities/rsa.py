@@ -36,6 +36,7 @@ def rdm(x: Any, metric: Metric = "correlation", *, names: Any = None) -> Dissimi
 
     Args:
         x: `Activations`, or rows × units as an array or tensor; several sites count as one set of units.
+        metric: "correlation", "cosine" or "euclidean".
         names: names of the rows; the words of activations by default.
     """
     if is_collection(x) and not isinstance(x, Activations):

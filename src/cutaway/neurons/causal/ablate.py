@@ -20,6 +20,7 @@ from cutaway.capture.model.state import ModelState
 from cutaway.capture.observe import Observation, check_single, no_value_error, observe
 from cutaway.capture.units.live_units import LiveUnits, UnitDim
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.core.progress import progress
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
@@ -69,9 +70,7 @@ def ablate(
         unit_dim: the unit dimension, or several in the order of the flat index, as for `cutaway.edit`.
     """
     if not isinstance(model, nn.Module):
-        raise InputTypeError(
-            f"ablate() got a {type(model).__name__} as model: pass the model, the ranking, the metric."
-        )
+        raise InputTypeError(f"ablate() got {type_text(model)} as model: pass the model, the ranking, the metric.")
     units, method = _units(ranking)
     sizes = _sizes(n, len(units), is_ranking=isinstance(ranking, Ranking))
     if to not in ("zero", "mean", "resample"):
@@ -124,9 +123,10 @@ def _units(ranking: Any) -> tuple[list[str], str]:
             )
         if not len(ranking):
             raise InputError("the ranking has no units.")
-        return ranking.top(len(ranking)), ranking.method
+        sites: Any = ranking.top(len(ranking))  # UnitSites, which also has the unit layouts
+        return sites, ranking.method
     if isinstance(ranking, str) or not isinstance(ranking, Sequence) or not len(ranking):
-        given = repr(ranking) if isinstance(ranking, (str, Sequence)) else f"a {type(ranking).__name__}"
+        given = repr(ranking) if isinstance(ranking, (str, Sequence)) else f"{type_text(ranking)}"
         raise InputTypeError(
             f"ranking must be a Ranking or a non-empty list of unit sites, such as ['encoder.layer.3#17'], got {given}."
         )
@@ -154,7 +154,7 @@ class _Metrics:
             if not callable(each):
                 what = f"metric {name!r}" if name else "metric"
                 raise InputTypeError(
-                    f"{what} is a {type(each).__name__}: it must be a function that runs the model and returns a "
+                    f"{what} is {type_text(each)}: it must be a function that runs the model and returns a "
                     "number, such as lambda: loss(model(x)).item()."
                 )
         if not metrics:
@@ -200,7 +200,7 @@ def _read(value: Any, name: str, *, is_named: bool) -> Iterator[tuple[str, float
         return
     array = np.asarray(value.detach().cpu().double() if isinstance(value, Tensor) else value)
     if array.size != 1 or array.dtype.kind not in "biuf":
-        kind = "None" if value is None else f"a {type(value).__name__}"
+        kind = "None" if value is None else f"{type_text(value)}"
         shape = f" of shape {list(array.shape)}" if array.ndim else ""
         metric = "the metric" if name == "<lambda>" else f"metric {name!r}"
         how = ", such as value.mean().item()" if isinstance(value, Tensor) else ""

@@ -19,7 +19,7 @@ from torch import nn
 from cutaway.capture.interventions.targets import only_by_pattern, units_by_site
 from cutaway.capture.units.live_units import UnitDim
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import hint, plural
+from cutaway.core.formatting import hint, plural, type_text
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.neurons.causal.attribution import (
@@ -98,9 +98,7 @@ def attribute(
         tokenizer: tokenizer, if the data is a list of texts or of lists of words.
     """
     if not isinstance(model, nn.Module):
-        raise InputTypeError(
-            f"attribute() got a {type(model).__name__} as model: pass a torch.nn.Module, then the data."
-        )
+        raise InputTypeError(f"attribute() got {type_text(model)} as model: pass a torch.nn.Module, then the data.")
     plan = _plan(
         method,
         target,

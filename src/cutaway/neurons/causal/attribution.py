@@ -18,7 +18,7 @@ from cutaway.capture.interventions.new_values import Change
 from cutaway.capture.model.eval_mode import eval_mode
 from cutaway.capture.observe import Observation, check_single, no_value_error, observe
 from cutaway.core.errors import InputError, InputTypeError, UnitError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import plural, type_text
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.neurons.causal.batches import BatchLayouts, Call, StatedDims, call_model, make_batches, to_device
@@ -436,7 +436,5 @@ def _logits(output: Any) -> Tensor:
     if isinstance(result, (tuple, list)) and result:
         result = result[0]
     if not isinstance(result, Tensor):
-        raise InputError(
-            f"the model returned a {type(output).__name__}, not logits: pass target=lambda output, batch: …"
-        )
+        raise InputError(f"the model returned {type_text(output)}, not logits: pass target=lambda output, batch: …")
     return result

@@ -14,6 +14,7 @@ from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, trac
 from cutaway.capture.units.sample_dims import SampleDims, is_array
 from cutaway.core import pytree
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 
@@ -99,7 +100,7 @@ def make_batches(data: Any, size: int | None, layouts: BatchLayouts, model: nn.M
         return _slice_batches(given, size or _AT_ONCE, layouts, model)
     if isinstance(given, (str, bytes, dict)) or not isinstance(given, Iterable):
         raise InputTypeError(
-            f"data is a {type(data).__name__}: pass a tensor of samples, a tuple of tensors (positional arguments), a "
+            f"data is {type_text(data)}: pass a tensor of samples, a tuple of tensors (positional arguments), a "
             "mapping of tensors (keyword arguments), or an iterable of such batches."
         )
     if isinstance(given, Sequence) and len(given) and isinstance(_first_leaf(given), str):
@@ -142,7 +143,7 @@ def to_device(batch: Any, model: nn.Module) -> Any:
 def tokenize_texts(tokenizer: Any, texts: Any) -> Any:
     """Tokenize texts or lists of words: padded to the longest, or one by one if the tokenizer has no pad token."""
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(_first_leaf(list(texts)), str):
-        raise InputTypeError(f"data is a {type(texts).__name__} without texts: tokenizer= needs a list of texts.")
+        raise InputTypeError(f"data is {type_text(texts)} without texts: tokenizer= needs a list of texts.")
     options = {"return_tensors": "pt", "is_split_into_words": not isinstance(texts[0], str)}
     # transformers writes 1e30 where there is no limit, and truncation would then warn.
     if tokenizer.model_max_length < 1 << 24:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import plural, type_text
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.labels.labels import EncodedLabels, matrix_and_labels
 from cutaway.neurons.ranking.combine import Overall
@@ -306,7 +306,7 @@ def _checked_rankings(rankings: Any) -> list[Ranking]:
 
 def _check_ranking(given: Any, what: str) -> Ranking:
     if not isinstance(given, Ranking):
-        text = repr(given) if isinstance(given, str) else f"a {type(given).__name__}"
+        text = repr(given) if isinstance(given, str) else f"{type_text(given)}"
         raise InputTypeError(f"{what} is {text}: pass the result of neurons.rank(acts, labels, method).")
     return given
 

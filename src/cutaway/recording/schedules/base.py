@@ -27,11 +27,21 @@ class Schedule(Protocol):
     """
 
     def wants(self, step: int, kind: str) -> bool:
-        """Return whether to record this step. Called once for each step, in order."""
+        """Return whether to record this step. Called once for each step, in order.
+
+        Args:
+            step: the number of the step.
+            kind: the kind of the step.
+        """
         ...
 
     def recorded(self, kind: str, cost: Cost) -> None:
-        """Called after each recorded step, before the next call of `wants`."""
+        """Called after each recorded step, before the next call of `wants`.
+
+        Args:
+            kind: the kind of the step.
+            cost: the seconds and bytes that it took.
+        """
         return None
 
     def state(self) -> State:
@@ -39,5 +49,9 @@ class Schedule(Protocol):
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a state. Ignore a state that another class of schedule has saved."""
+        """Restore a state. Ignore a state that another class of schedule has saved.
+
+        Args:
+            state: what `state` returned in an earlier session.
+        """
         return None

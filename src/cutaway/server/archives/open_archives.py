@@ -22,6 +22,7 @@ from cutaway.core.formatting import listed
 from cutaway.server.archives.folders import ArchiveLocation, Fingerprint, Folders
 from cutaway.server.archives.result_shelf import OpenActivations, OpenResult, open_paged
 from cutaway.store.format.filenames import HEAD
+from cutaway.store.format.manifest import kind_text
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
 from cutaway.views.run.rows import RunRows
@@ -181,7 +182,7 @@ class ArchiveCache:
             return OpenArchive(id_, location, as_showable(read(archive)), identity)
         if archive.kind in ("activations", "result"):
             return OpenArchive(id_, location, open_paged(archive), identity, fingerprint)
-        raise InputError(f"{location.path} is a {archive.kind}, which this version of Cutaway cannot show.")
+        raise InputError(f"{location.path} is {kind_text(archive.kind)}, which this version of Cutaway cannot show.")
 
     def _evict(self) -> None:
         """Evict the least recently used archives, but keep at least one."""

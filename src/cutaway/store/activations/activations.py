@@ -147,11 +147,19 @@ class Activations:
         return dict(self.provenance.get("left_out") or {})
 
     def site_of(self, unit: int) -> tuple[str, int]:
-        """The site of a unit and its index there."""
+        """The site of a unit and its index there.
+
+        Args:
+            unit: index of the unit.
+        """
         return self._units.site_of(unit)
 
     def numbers(self, site: str) -> NDArray[np.int64]:
-        """The index within the site of each unit of one site, in order."""
+        """The index within the site of each unit of one site, in order.
+
+        Args:
+            site: one of `sites`.
+        """
         return self._units.at([site]).sites[0].indices
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError
+from cutaway.core.formatting import type_text
 
 _MOST = 1 << 63
 
@@ -81,5 +82,5 @@ def packed_array(value: Any, dtype: str, what: str) -> NDArray[Any]:
 def _shown(value: Any) -> str:
     if isinstance(value, (str, bytes)):
         value = value[:60]
-    shown = repr(value) if isinstance(value, (str, bytes, int, float, type(None))) else f"a {type(value).__name__}"
+    shown = repr(value) if isinstance(value, (str, bytes, int, float, type(None))) else f"{type_text(value)}"
     return shown if len(shown) <= 60 else f"{shown[:57]}…"

@@ -95,6 +95,15 @@ def migrate(record: dict[str, Any], version: int) -> dict[str, Any]:
     return record
 
 
+def kind_text(kind: str) -> str:
+    """The kind of an archive with its article.
+
+    >>> kind_text("run"), kind_text("activations")
+    ('a run', 'activations')
+    """
+    return kind if kind == "activations" else f"a {kind}"
+
+
 def kind_of(fields: Mapping[str, Any]) -> Kind | None:
     """The kind in a session record, for archives that lost `cutaway.json`."""
     kind = fields.get("kind")

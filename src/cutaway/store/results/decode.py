@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Raw, short_repr
 from cutaway.core.errors import CutawayError, DamagedError
+from cutaway.core.formatting import type_text
 from cutaway.store.activations.unit_selection import UnitNames, Units
 from cutaway.store.activations.windows import CollectedSite, read_layout
 from cutaway.store.format.fields import count, text
@@ -213,4 +214,4 @@ def _has_default(field: Field[Any]) -> bool:
 def _value_text(value: Any) -> str:
     if isinstance(value, (str, int, float, type(None))):
         return short_repr(value)
-    return f"a {type(value).__name__}"
+    return f"{type_text(value)}"

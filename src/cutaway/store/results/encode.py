@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import type_text
 from cutaway.store.activations.unit_selection import UnitNames
 from cutaway.store.format.frames import MAX_ENTRIES, Plain
 from cutaway.store.format.ragged import join_strings
@@ -74,7 +75,7 @@ class ResultWriter:
             return self._mapping(value, where)
         if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
             return self._once(value, where, self._sequence)
-        raise InputTypeError(f"{where or 'it'} is a {type(value).__name__}, which cannot be saved. {_ALLOWED}.")
+        raise InputTypeError(f"{where or 'it'} is {type_text(value)}, which cannot be saved. {_ALLOWED}.")
 
     def _once(self, value: Any, where: str, write: Callable[[Any, str], Plain]) -> Plain:
         known = self._known.get(id(value))

@@ -181,6 +181,8 @@ def _document(archive: Archive) -> Mapping[str, Any]:
     document = archive.documents.get(DOCUMENT)
     if document is None:
         damage = "; ".join(archive.damage)
+        if archive.is_live and not damage:
+            raise DamagedError(f"the result in {archive.path} is still being saved: read it again in a moment.")
         raise DamagedError(
             f"the result in {archive.path} was not saved completely, or is damaged"
             f"{f' ({damage})' if damage else ''}. Save the result again, to another path."

@@ -13,18 +13,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError
-from cutaway.core.sites import Site, split_pass
-from cutaway.core.formatting import hint, listed, nearest_hint, plural
 from cutaway.core.dataframes import to_dataframe
-from cutaway.store.reading.archive import Archive
-from cutaway.store.reading.index import SessionIndex
-from cutaway.store.runs.step import Step
+from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError
+from cutaway.core.formatting import hint, listed, nearest_hint, plural
+from cutaway.core.sites import Site, split_pass
 from cutaway.store.format.passes import PassKey, covers, primary_names
 from cutaway.store.format.problems import problems_of
 from cutaway.store.format.records import VALUE, Loss, Note, Row
+from cutaway.store.reading.archive import Archive
+from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.scalars import Scalars
 from cutaway.store.runs.series import Series
+from cutaway.store.runs.step import Step
 from cutaway.store.runs.timeline import Timeline
 from cutaway.store.runs.xarray_export import run_dataset
 
@@ -38,6 +38,8 @@ class Run:
     """
 
     def __init__(self, archive: Archive, *, rank: int | None = None, session: int | None = None) -> None:
+        if isinstance(archive, (str, os.PathLike)):
+            raise InputTypeError(f"Run() got a path: open a run with cutaway.load({os.fspath(archive)!r}).")
         self._archive = archive
         self._rank = rank
         self._session = session
@@ -101,7 +103,9 @@ class Run:
             if step < 0:
                 raise NotFoundError(f"run {self.name!r} has {plural(n, 'recorded step')}: run.at(-1) to run.at(-{n}).")
             near = ", ".join(map(str, timeline.nearest(step)))
-            raise NotFoundError(f"run {self.name!r} did not record step {step}. Nearest: {near}. run.steps lists all {n:,}.")
+            raise NotFoundError(
+                f"run {self.name!r} did not record step {step}. Nearest: {near}. run.steps lists all {n:,}."
+            )
         return Step(self._archive, timeline.indexes[position], timeline.records[position])
 
     def __iter__(self) -> Iterator[Step]:
@@ -144,7 +148,8 @@ class Run:
         if name in self._tensors:
             n_passes = max((key.pass_ for key in self.rows_of(self._tensors[name])), default=0)
             raise SiteError(
-                f"{name!r} never has {plural(pass_, 'pass', 'passes')} in one iteration of run {self.name!r}; the most is {n_passes}. "
+                f"{name!r} never has {plural(pass_, 'pass', 'passes')} in one iteration of run {self.name!r}; "
+                f"the most is {n_passes}. "
                 f"See run[{name!r}].passes; iteration= selects an iteration."
             )
         near = nearest_hint(site, self._tensors)
@@ -220,8 +225,8 @@ class Run:
     def unit_rule(self) -> Literal["graph", "sizes"]:
         """How the unit dimension of each tensor was determined.
 
-        "graph": from the traced graph. "sizes": at least one session was recorded by an older Cutaway, which guessed from
-        sizes and classes, so that per-unit statistics may be of samples or positions.
+        "graph": from the traced graph. "sizes": at least one session was recorded by an older Cutaway, which guessed
+        from sizes and classes, so that per-unit statistics may be of samples or positions.
         """
         return "graph" if all("units" in index.documents for index in self.sessions) else "sizes"
 
@@ -269,7 +274,9 @@ class Run:
         """
         numbers = [index.number for index in self._archive.sessions(self._rank)]
         if number not in numbers:
-            raise NotFoundError(f"run {self.name!r} has no session {number!r}. It has: {listed(map(str, numbers), _MAX_LISTED)}.")
+            raise NotFoundError(
+                f"run {self.name!r} has no session {number!r}. It has: {listed(map(str, numbers), _MAX_LISTED)}."
+            )
         return Run(self._archive, rank=self._rank, session=number)
 
     @property
@@ -284,7 +291,9 @@ class Run:
             rank: one of `ranks`.
         """
         if rank not in self._archive.ranks:
-            raise NotFoundError(f"run {self.name!r} has no rank {rank!r}. It has: {listed(map(str, self.ranks), _MAX_LISTED)}.")
+            raise NotFoundError(
+                f"run {self.name!r} has no rank {rank!r}. It has: {listed(map(str, self.ranks), _MAX_LISTED)}."
+            )
         return Run(self._archive, rank=rank, session=self._session)
 
     # Live runs
@@ -387,7 +396,8 @@ class Run:
         live = ", live" if self.is_live else ""
         steps = f"{self.steps[0]}–{self.steps[-1]}" if len(self) > 1 else str(self.steps[0])
         n = f"{plural(len(self), 'recorded step')} {steps}"
-        return f"<Run {self.name}: {n}{kinds}, {plural(len(self.sites), 'tensor')}, {plural(len(self.scalars), 'scalar')}{live}>"
+        counts = f"{plural(len(self.sites), 'tensor')}, {plural(len(self.scalars), 'scalar')}"
+        return f"<Run {self.name}: {n}{kinds}, {counts}{live}>"
 
     # For other modules of this package
 
@@ -421,8 +431,11 @@ class Run:
             return np.arange(len(self.timeline))
         positions = self.timeline.kinds.get(kind)
         if positions is None:
-            known = listed(map(repr, self.kinds), _MAX_LISTED) or "none"
-            raise NotFoundError(f"run {self.name!r} has no steps of kind {kind!r}.{hint(kind, self.kinds)} It has: {known}.")
+            names = [repr(name) if name else "unnamed steps (kind='')" for name in self.kinds]
+            known = listed(names, _MAX_LISTED) or "no steps"
+            raise NotFoundError(
+                f"run {self.name!r} has no steps of kind {kind!r}.{hint(kind, self.kinds)} It has: {known}."
+            )
         return positions
 
 

@@ -9,14 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError, StoreError
 from cutaway.core.formatting import listed, nearest, nearest_hint, plural
-from cutaway.core.dataframes import to_dataframe
-from cutaway.store.reading.archive import CACHE_BYTES, Archive
 from cutaway.store.backends.backend import backend_for
-from cutaway.store.format.manifest import Head
 from cutaway.store.format.filenames import HEAD, rank_of
+from cutaway.store.format.manifest import Head, kind_text
 from cutaway.store.format.records import VALUE
+from cutaway.store.reading.archive import CACHE_BYTES, Archive
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.series import Curve, Series
 
@@ -71,7 +71,9 @@ class Runs(Mapping[str, Run]):
                 raise self._unknown(name)
             archive = Archive(self._run_paths[name], cache_bytes=self._cache_bytes)
             if archive.kind != "run":
-                raise NotFoundError(f"{archive.path} is a {archive.kind}, not a run. Open it with cutaway.load.")
+                raise NotFoundError(
+                    f"{archive.path} is {kind_text(archive.kind)}, not a run. Open it with cutaway.load."
+                )
             run = self._runs[name] = Run(archive)
         return run
 

@@ -100,7 +100,9 @@ def packed_samples(fields: Mapping[str, Field]) -> dict[Row, Raw]:
     for name, values in fields.items():
         is_one = isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__")
         if is_one or (isinstance(values, np.ndarray) and not values.ndim):
-            raise InputTypeError(f"the sample field {name!r} is a single {type(values).__name__}; pass one entry per sample.")
+            raise InputTypeError(
+                f"the sample field {name!r} is a single {type(values).__name__}; pass one entry per sample."
+            )
     lengths = {name: len(values) for name, values in fields.items()}
     if len(set(lengths.values())) > 1:
         lengths_text = listed((f"{name} {length}" for name, length in lengths.items()), 8)

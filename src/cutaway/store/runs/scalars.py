@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import NotFoundError
 from cutaway.core.formatting import listed, nearest_hint
-from cutaway.core.dataframes import to_dataframe
-from cutaway.store.reading.index import SessionIndex
 from cutaway.store.format.records import Points
+from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.series import Curve
 from cutaway.store.runs.timeline import replaced_from
-
 
 _MAX_LISTED = 8
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from cutaway.core.arrays import Array
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import DamagedError, InputTypeError, SiteError
 from cutaway.core.formatting import hint, listed, plural
-from cutaway.core.dataframes import to_dataframe
 from cutaway.store.format.passes import PASS_DTYPE, Pass, PassKey, is_selected, pass_name
 from cutaway.store.format.records import GRAD, UPDATE, VALUE, Row, Schema
 from cutaway.store.runs.timeline import Group, Timeline
@@ -188,7 +188,7 @@ class Series:
             return Curve(both, update.values[first] / parameter.values[second], update.elapsed[first])
 
     def other(self, of: str, *, iteration: int | None = None) -> Series:
-        """Another quantity of the same tensor, such as its gradient or update, or another iteration: `other("grad/aux")`.
+        """Another quantity of the same tensor (its gradient, its update), or another iteration: `other("grad/aux")`.
 
         Args:
             of: "value", "grad", "grad/<loss>", "update"…: one of `has`.
@@ -311,8 +311,8 @@ class Series:
     def band(self, statistic: str, *, kind: str | None = None, iteration: int | None = None) -> Band:
         """One statistic aggregated over the passes of each step: mean, minimum and maximum.
 
-        The mean is weighted by the number of elements of each pass if the statistic `count` was recorded. A pass that is
-        not finite makes the mean not finite.
+        The mean is weighted by the number of elements of each pass if the statistic `count` was recorded. A pass that
+        is not finite makes the mean not finite.
 
         Args:
             statistic: the name of a recorded statistic, such as "std".
@@ -324,7 +324,9 @@ class Series:
         if values.ndim == 1:
             return Band(restricted.steps, values, values, values, elapsed)
         is_there = restricted.is_there
-        weights = restricted.stats(_COUNT).astype(np.float64) if _COUNT in self.run.statistics else np.ones(values.shape)
+        weights = (
+            restricted.stats(_COUNT).astype(np.float64) if _COUNT in self.run.statistics else np.ones(values.shape)
+        )
         with np.errstate(all="ignore"):
             # Absent passes must not count, but a NaN that was recorded must: a mean that hides it would be wrong.
             weighted = np.where(is_there, weights * values, 0).sum(1)
@@ -454,4 +456,6 @@ class Series:
         kind = "" if self.kind is None else f" of kind {self.kind!r}"
         where = "" if self.iteration is None else f", iteration {self.iteration}"
         several = f", up to {self.n_passes} passes each" if self.n_passes > 1 else ""
-        return f"<Series {pass_name(self.site, self.pass_)}{of}{where}: {plural(len(self.steps), 'step')}{kind}{several}>"
+        return (
+            f"<Series {pass_name(self.site, self.pass_)}{of}{where}: {plural(len(self.steps), 'step')}{kind}{several}>"
+        )

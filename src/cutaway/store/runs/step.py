@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from cutaway.core.arrays import Array, Raw
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import (
     AmbiguousSiteError,
     DamagedError,
@@ -18,15 +19,13 @@ from cutaway.core.errors import (
     ShapesDifferError,
     SiteError,
 )
+from cutaway.core.formatting import nearest_hint
 from cutaway.core.sites import split_pass
-from cutaway.core.formatting import listed, nearest_hint
-from cutaway.core.dataframes import to_dataframe
-from cutaway.store.reading.archive import Archive
-from cutaway.store.reading.index import SessionIndex
 from cutaway.store.format.passes import Pass, PassKey, Tensors, is_selected, pass_name, pass_text, stack_passes
 from cutaway.store.format.records import GRAD, SAMPLE, UPDATE, VALUE, Layout, Row, Schema, StepRecord
+from cutaway.store.reading.archive import Archive
+from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.samples import Samples, read_samples
-
 
 _MAX_SHOWN: Final = 6
 STATE_ROLES: Final = ("parameter", "buffer")
@@ -193,7 +192,9 @@ class Step:
         """Dtype and shape of the stored value of a row; None if there is none."""
         position = self._value_positions.get(row)
         return (
-            None if position is None or self._layout is None else (self._layout.dtypes[position], self._layout.shapes[position])
+            None
+            if position is None or self._layout is None
+            else (self._layout.dtypes[position], self._layout.shapes[position])
         )
 
     def raw(self, row: Row) -> Raw | None:
@@ -223,13 +224,11 @@ class Step:
         )
 
 
-
-
 class Moment:
     """One tensor at one step: `run.at(400)["encoder.2"]`.
 
-    If the tensor was computed several times in the step, it has several passes: `values()` stacks them, `passes` has each
-    as its own Moment, and attributes of a single pass (`value`, `shape`) raise.
+    If the tensor was computed several times in the step, it has several passes: `values` stacks them, `passes` has
+    each as its own Moment, and attributes of a single pass (`value`, `shape`) raise.
 
     Args:
         site: a name of the tensor, without a pass.
@@ -303,8 +302,8 @@ class Moment:
             what = "value" if self.of == VALUE else self.of
             raise AmbiguousSiteError(
                 f"{self._name!r} ran {len(self._rows)} times at step {self.step.step}, and each pass has its own "
-                f"{what}: {self._pass_texts()}. Select one with .passes[0] to .passes[{len(self._rows) - 1}], or get all "
-                "with .values."
+                f"{what}: {self._pass_texts()}. Select one with .passes[0] to .passes[{len(self._rows) - 1}], or "
+                "get all with .values."
             )
         number = next(iter(self._rows.values()), None)
         if number is None:
@@ -374,7 +373,8 @@ class Moment:
         if not self._recorded:
             self._number  # noqa: B018  (raises: nothing was recorded)
         arrays = [
-            None if number is None else self.step.required_raw(self.step.rows[number]).array() for number in self._rows.values()
+            None if number is None else self.step.required_raw(self.step.rows[number]).array()
+            for number in self._rows.values()
         ]
         who = f"{self._name!r} at step {self.step.step}"
         return stack_passes(arrays, list(self._rows), who, "Use [each.value for each in moment.passes].")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.store.reading.index import SessionIndex
 from cutaway.store.format.records import Schema, StepRecord
+from cutaway.store.reading.index import SessionIndex
 
 
 @dataclass(frozen=True, slots=True)

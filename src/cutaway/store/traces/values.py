@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cutaway.core import late
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import DamagedError, InputError, StaleValueError
+from cutaway.core.formatting import type_text
 from cutaway.graph.op import Op
 from cutaway.graph.tables import UNSAVED, Unsaved
 from cutaway.graph.trace import Trace
@@ -138,7 +139,7 @@ class ValueWriter:
     def _store_plain(self, value: Any) -> Slot:
         text = Encoder(lambda _: False, _MAX_ITEMS).value(value)
         if text is None:
-            reason = f"a {type(value).__name__} that holds more than plain numbers and texts is not stored"
+            reason = f"{type_text(value)} that holds more than plain numbers and texts is not stored"
             self.lost[reason] += 1
             return self._store_lost(reason)
         self._plain.append(text)

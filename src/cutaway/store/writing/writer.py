@@ -22,7 +22,7 @@ from cutaway.core.version import __version__
 from cutaway.store.backends.backend import Backend, backend_for
 from cutaway.store.format.filenames import HEAD, rank_folder, rank_of, session_of
 from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode, scan
-from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind
+from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind, kind_text
 from cutaway.store.format.problems import BY_CUTAWAY, is_problem, problems_of
 from cutaway.store.format.records import MOST_CELLS, Block, BlockRecord, Note, Row, Schema, Session, StepRecord
 from cutaway.store.format.segments import Limits
@@ -78,7 +78,12 @@ class Writer:
         self.path = os.fspath(path)
         self._pid = os.getpid()
         folder = rank_folder(rank)
-        self.head = _claim(self.backend, self.path, kind, rank, resume=resume)
+        try:
+            self.head = _claim(self.backend, self.path, kind, rank, resume=resume)
+        except NotADirectoryError:
+            raise ExistsError(
+                f"{self.path} is a file, or is inside one. Use the path of a new or empty folder."
+            ) from None
         lease = Lease.take(self.backend, folder, patience=options.patience, beat_every=options.beat_every)
         self.session = lease.number
         session = Session(lease.number, kind, FORMAT_VERSION, __version__, rank, world_size, time())
@@ -186,7 +191,12 @@ class Writer:
         self._put(Job(f"block {name!r}", lambda: log.block(name, schema, numbered, known), n_bytes))
 
     def document(self, name: str, content: Plain) -> None:
-        """Write plain data under a name; it replaces earlier data of that name."""
+        """Write plain data under a name; it replaces earlier data of that name.
+
+        Args:
+            name: the name of the document.
+            content: dicts, lists, texts, numbers and None.
+        """
         if not isinstance(name, str):
             raise InputTypeError(f"the name of a document must be text, got {name!r}.")
         self._record(encode({"type": "document", "name": name, "content": content}), f"document {name!r}")
@@ -194,18 +204,36 @@ class Writer:
     def note(
         self, text: str, *, step: int | None = None, level: str = "info", about: Mapping[str, Plain] | None = None
     ) -> None:
-        """Write a note."""
+        """Write a note.
+
+        Args:
+            text: the note.
+            step: the step that it is attached to; None for the whole run.
+            level: "info", "warning", "error" or any other word to search for.
+            about: further plain data.
+        """
         note = Note(text, step, time(), level, dict(about or {}))
         self._record(_checked_frame(note.to_record(), Note.read), "note")
         if is_problem(note) and self._is_same_process():
             self._problem_notes.append(note)
 
     def problem(self, text: str, *, step: int | None = None, level: str = "error") -> None:
-        """Write a note about a problem of the recording itself; `problems` lists it, here and in the loaded run."""
+        """Write a note about a problem of the recording itself; `problems` lists it, here and in the loaded run.
+
+        Args:
+            text: what went wrong.
+            step: the step at which it did.
+            level: "error", "warning" or "info".
+        """
         self.note(text, step=step, level=level, about=BY_CUTAWAY)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Write scalars of one step. They reach the disk within 0.25 seconds, or with the next step."""
+        """Write scalars of one step. They reach the disk within 0.25 seconds, or with the next step.
+
+        Args:
+            step: the number of the step.
+            values: numbers by name.
+        """
         if type(step) is not int or not 0 <= step < _MAX_STEP:
             raise InputError(f"step must be an integer from 0, got {step!r}.")
         if self._is_same_process():
@@ -260,7 +288,11 @@ class Writer:
         return self._worker.n_waiting_bytes
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until everything is on disk; False after `timeout` seconds."""
+        """Wait until everything is on disk; False after `timeout` seconds.
+
+        Args:
+            timeout: the most seconds to wait; None waits until it is done.
+        """
         return not self._is_same_process() or self._worker.flush(timeout)
 
     def close(self) -> None:
@@ -316,10 +348,10 @@ def _claim(backend: Backend, path: str, kind: Kind, rank: int, *, resume: bool) 
                 raise ExistsError(message) from error
     for found_kind in {head.kind} if head else _kinds(backend, names):
         if found_kind != kind:
-            raise ExistsError(f"{path} is {_with_article(found_kind)}, not {_with_article(kind)}. Use another path.")
+            raise ExistsError(f"{path} is {kind_text(found_kind)}, not {kind_text(kind)}. Use another path.")
     if not resume and any(session_of(name) is not None for name in backend.names(rank_folder(rank))):
         raise ExistsError(
-            f"{path} already has {_with_article(kind)} and is not overwritten. "
+            f"{path} already has {kind_text(kind)} and is not overwritten. "
             f"{'Continue it with resume=True, or use' if kind == 'run' else 'Use'} another path."
         )
     if head is not None:
@@ -336,10 +368,6 @@ def _claim(backend: Backend, path: str, kind: Kind, rank: int, *, resume: bool) 
     except FileExistsError:  # another rank of the same job created it first
         return _claim(backend, path, kind, rank, resume=resume)
     return head
-
-
-def _with_article(kind: str) -> str:
-    return kind if kind == "activations" else f"a {kind}"
 
 
 def _kinds(backend: Backend, names: Sequence[str]) -> set[str]:

@@ -65,7 +65,7 @@ def diff_view(diff: Diff) -> GraphView:
     view, removed = merge_views(old, new, _matches(old, new, alignment))
     new_rows = {row_b for row_a, row_b in (*alignment.ops, *alignment.sources) if row_a == MISSING}
     view = _DiffMarker(diff, b, view, removed, new_rows).marked_view()
-    changes = (("new", diff.new), ("removed", diff.gone), ("changed", diff.changed))
+    changes = (("new", diff.new), ("removed", diff.removed), ("changed", diff.changed))
     counts = tuple((how, f"{len(rows):,}") for how, rows in changes if rows)
     ops = ", ".join(f"{n} {how}" for how, n in counts) or "the same ops"
     n_apart = len(diff.different)
@@ -128,7 +128,7 @@ class _DiffMarker:
         table = self.b.tables.nodes
         buffers = {table.path[row]: row for row, kind in enumerate(table.kind) if kind == BUFFER}
         for change in self.diff.structure:
-            if change.kind in ("op", "input") and change.how != "gone":
+            if change.kind in ("op", "input") and change.how != "removed":
                 self._changes[rows[change.label]] = change
             elif change.kind == "buffer" and change.how in ("new", "changed") and change.site in buffers:
                 self._changes[buffers[change.site]] = change
@@ -208,7 +208,7 @@ def _combined_mark(marks: set[Mark]) -> Mark:
     return marks.pop() if len(marks) == 1 else "changed"
 
 
-_SIGNS: dict[Mark, str] = {"new": SIGNS["new"], "removed": SIGNS["gone"], "changed": SIGNS["changed"]}
+_SIGNS: dict[Mark, str] = {"new": SIGNS["new"], "removed": SIGNS["removed"], "changed": SIGNS["changed"]}
 
 
 def _measure(far: list[Distance | None]) -> Measure:

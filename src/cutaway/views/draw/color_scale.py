@@ -17,9 +17,9 @@ from cutaway.views.draw.style import CHALK, INK
 Ink = Literal["inked", "chalked"]
 
 SEQUENTIAL: Final = ("#eee9da", "#f6cc84", "#e98c54", "#b83454", "#58185c")
-"""For measures of which only high values matter. Both ramps are those of the interactive picture."""
+"""For measures where only high values matter. Both ramps are those of the interactive picture."""
 DIVERGING: Final = ("#2d3a8c", "#6f9bd1", "#e9e4d4", "#e5905b", "#b3253f")
-"""For measures of which both ends matter."""
+"""For measures where both ends matter."""
 
 
 @dataclass(frozen=True, slots=True)

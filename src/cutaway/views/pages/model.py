@@ -8,6 +8,7 @@ not finite become None.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -16,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from cutaway.core import late
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import hint, listed, short
+from cutaway.core.formatting import hint, listed, short, type_text
 from cutaway.results.result import Result
 
 ColumnKind = Literal["text", "number", "share", "bar"]
@@ -27,6 +28,8 @@ number   right-aligned, sorted by size
 share    a number from 0 to 1, as percent
 bar      a number with a bar of that length
 """
+Topic = Literal["start", "neurons", "language"]
+"""The tab of the viewer that lists a saved page."""
 Cell = str | float | None
 _T = TypeVar("_T")
 
@@ -357,7 +360,7 @@ class Page(Result):
     title: str
     about: str = ""
     sections: Sequence[Section] = ()
-    topic: str = ""
+    topic: str = ""  # not a Topic, so that pages of other versions still load
     """The tab of the viewer that lists a saved page: "neurons", "language", or "start". The viewer opens on a start
     page; texts in its columns named "saved as" link to the archives of that name."""
     kind: Literal["page"] = field(default="page", init=False)
@@ -366,6 +369,15 @@ class Page(Result):
         sections = _checked(self.sections, (Section,), f"sections of page {self.title!r}")
         _set_fields(self, title=str(self.title), about=str(self.about), sections=sections)
         _set_fields(self, topic=str(self.topic))
+        if self.topic and self.topic not in get_args(Topic):
+            names = ", ".join(map(repr, get_args(Topic)))
+            close = hint(self.topic, get_args(Topic))
+            warnings.warn(
+                f"cutaway: the viewer has no tab for topic={self.topic!r}, and lists the page under 'neurons'.{close} "
+                f"Topics: {names}.",
+                UserWarning,
+                stacklevel=3,
+            )
         linked: dict[str, int] = {}
         for block in (block for section in self.sections for block in section.blocks):
             if isinstance(block, ColoredText) and block.link:
@@ -379,12 +391,20 @@ class Page(Result):
         return self
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Save it as one self-contained HTML file; returns its path."""
+        """Save it as one self-contained HTML file; returns its path.
+
+        Args:
+            path: the file to write.
+        """
         written: Path = late.call("Page.to_html", self, path)
         return written
 
     def text(self, width: int = 100) -> str:
-        """The page as plain text, in lines of at most `width` characters."""
+        """The page as plain text, in lines of at most `width` characters.
+
+        Args:
+            width: the most characters in a line.
+        """
         text: str = late.call("Page.text", self, width)
         return text
 
@@ -413,7 +433,7 @@ def _checked(items: Sequence[_T], kinds: tuple[type, ...], what: str) -> tuple[_
     for item in items:
         if not isinstance(item, kinds):
             prose = " Wrap text in Prose(…)." if isinstance(item, str) and Prose in kinds else ""
-            raise InputTypeError(f"the {what} must be {names}, got a {type(item).__name__}.{prose}")
+            raise InputTypeError(f"the {what} must be {names}, got {type_text(item)}.{prose}")
     return tuple(items)
 
 
@@ -450,7 +470,7 @@ def _number(value: Any) -> float | None:
     if isinstance(plain, (bool, int)):
         return int(plain)
     if not isinstance(plain, float):
-        raise InputTypeError(f"expected a number, got a {type(plain).__name__}: {short(str(plain), 60)!r}.")
+        raise InputTypeError(f"expected a number, got {type_text(plain)}: {short(str(plain), 60)!r}.")
     return plain if math.isfinite(plain) else None
 
 

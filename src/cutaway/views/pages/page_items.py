@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from cutaway.store.activations.sources import ArchiveSource
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results.result_file import read_description
+from cutaway.views.pages.model import Topic
 
-Topic = Literal["start", "neurons", "language"]
 _MOST_SITES: Final = 2_000
 
 

@@ -47,7 +47,11 @@ _MOST_MEMBERS = 12
 
 
 def page_of(result: object) -> Page | None:
-    """The page of a result; a page itself as it is; None if there is none."""
+    """The page of a result; a page itself as it is; None if there is none.
+
+    Args:
+        result: any result, or a page.
+    """
     if isinstance(result, Page):
         return result
     make = _PAGES.get(type(result))

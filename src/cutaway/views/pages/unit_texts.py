@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.core.formatting import nearest_hint, plural
+from cutaway.core.formatting import nearest_hint, plural, type_text
 from cutaway.results.words import Context, TopContexts
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import ColoredText, Page, Section, Text
@@ -36,6 +36,7 @@ def units_text(
     (('h#0',), [(('c',), ((4.0,),)), (('a', 'b'), ((0.0, 2.0),))])
 
     Args:
+        acts: activations of text.
         units: indices or names.
         items: indices of the sentences; default: the `n` sentences with the strongest activation of any unit.
         n: the number of sentences if `items` is not given.
@@ -44,7 +45,7 @@ def units_text(
     """
     if not isinstance(acts, Activations):
         raise InputTypeError(
-            f"got a {type(acts).__name__}, which has no sentences: pass the result of cutaway.collect, or "
+            f"got {type_text(acts)}, which has no sentences: pass the result of cutaway.collect, or "
             "Activations.of(x, words=…)."
         )
     indices = unit_numbers(units, acts.names)

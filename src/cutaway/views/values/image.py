@@ -59,7 +59,7 @@ class Layout:
     unit_dimension: int | None = None
     """The unit dimension; None for the last one."""
     is_batched: bool = True
-    """Whether the first dimension counts samples, of which the first is shown."""
+    """Whether the first dimension counts samples; only the first is shown."""
     tile: int | None = None
     """The channel, head… to show alone; None, or a number out of range, shows all."""
     is_each: bool = False

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cutaway.core import late
 from cutaway.core.errors import InputTypeError
+from cutaway.core.formatting import type_text
 
 Array = NDArray[Any]
 
@@ -207,7 +208,7 @@ def _array(value: Any) -> Numbers:
     elif isinstance(value, _NUMBERS) or (isinstance(value, (list, tuple)) and _is_numeric(value)):
         array, dtype = np.asarray(value), type(value).__name__
     else:
-        return Numbers(None, (), type(value).__name__, reason=f"a {type(value).__name__} is not numeric")
+        return Numbers(None, (), type(value).__name__, reason=f"{type_text(value)} is not numeric")
     if array.dtype.kind not in "biufc":
         return Numbers(None, array.shape, dtype, reason=f"an array of {array.dtype} is not numeric")
     return Numbers(array, array.shape, dtype, "magnitudes" if array.dtype.kind == "c" else "")

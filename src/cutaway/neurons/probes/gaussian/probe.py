@@ -72,7 +72,12 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Gaussian:
-        """Fit to rows × units (Activations, array or tensor) and one class label per row."""
+        """Fit to rows × units (Activations, array or tensor) and one class label per row.
+
+        Args:
+            X: rows × units: Activations, an array or a tensor.
+            y: one class label per row.
+        """
         self._check_parameters()
         matrix = base.matrix_of(self, X, reset=True)
         classes = base.classes_of(base.target_of(y, matrix))
@@ -94,18 +99,30 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(row,): the most probable class."""
+        """(row,): the most probable class.
+
+        Args:
+            X: rows × units: Activations, an array or a tensor.
+        """
         base.require_fitted(self)
         return np.asarray(self.classes_[self.predict_log_proba(X).argmax(axis=1)])
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """(row, class), in nats."""
+        """(row, class), in nats.
+
+        Args:
+            X: rows × units: Activations, an array or a tensor.
+        """
         base.require_fitted(self)
         matrix = base.matrix_of(self, X, reset=False)
         return self._nested.log_posteriors(matrix.columns(self.selected_).astype(np.float64))
 
     def predict_proba(self, X: Any) -> Floats:
-        """(row, class)."""
+        """(row, class).
+
+        Args:
+            X: rows × units: Activations, an array or a tensor.
+        """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -117,6 +134,10 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """(unit,): mutual information in bits of the first 1, 2, … selected units and the classes of other rows.
 
         Fitted classes may be absent; classes that were not fitted raise `FitError`.
+
+        Args:
+            X: rows × units: Activations, an array or a tensor.
+            y: one class label per row.
         """
         base.require_fitted(self)
         matrix = base.matrix_of(self, X, reset=False)
@@ -168,7 +189,11 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted probe to one safetensors file."""
+        """Write the fitted probe to one safetensors file.
+
+        Args:
+            path: the file to write.
+        """
         base.require_fitted(self)
         learned = {
             "classes": save.labels_as_json(self.classes_),
@@ -181,7 +206,11 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Gaussian:
-        """Read a fitted probe from a file."""
+        """Read a fitted probe from a file.
+
+        Args:
+            path: the file that `save` wrote.
+        """
         saved = save.read(path, "Gaussian")
         probe = cls(**saved.parameters)
         for name in _ARRAYS:

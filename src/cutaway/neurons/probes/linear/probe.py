@@ -110,7 +110,12 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Linear:
-        """Fit to rows × units (Activations, array or tensor) and one label per row."""
+        """Fit to rows × units (Activations, array or tensor) and one label per row.
+
+        Args:
+            X: rows × units: Activations, an array or a tensor.
+            y: one label per row: classes or numbers.
+        """
         self._check_parameters()
         matrix = base.matrix_of(self, X, reset=True)
         values = base.target_of(y, matrix)
@@ -136,7 +141,11 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(row,): the class with the largest output, or the predicted number."""
+        """(row,): the class with the largest output, or the predicted number.
+
+        Args:
+            X: rows × units: Activations, an array or a tensor.
+        """
         outputs = self._outputs(X)
         if self.task_ == "regression":
             return outputs[:, 0]
@@ -204,12 +213,21 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._merge_units(holding(self._weights_of(label), mass, is_least=is_least), is_least=is_least)
 
     def above(self, fraction: float, *, label: Any = None) -> Ints:
-        """The units whose |w| is above this fraction of the largest |w| of a class, or of any class, best first."""
+        """The units whose |w| is above this fraction of the largest |w| of a class, or of any class, best first.
+
+        Args:
+            fraction: a share of the largest |w|, between 0 and 1.
+            label: only the weights of this class; None for any class.
+        """
         self._check_fitted()
         return self._merge_units(above(self._weights_of(label), fraction))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted probe to one safetensors file."""
+        """Write the fitted probe to one safetensors file.
+
+        Args:
+            path: the file to write.
+        """
         self._check_fitted()
         learned = {"task": self.task_, "n_iter": self.n_iter_, "objective": self.objective_}
         if self.task_ == "classification":
@@ -224,7 +242,11 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Linear:
-        """Read a fitted probe from a file."""
+        """Read a fitted probe from a file.
+
+        Args:
+            path: the file that `save` wrote.
+        """
         saved = save.read(path, "Linear")
         probe = cls(**saved.parameters)
         probe.task_ = saved.learned["task"]

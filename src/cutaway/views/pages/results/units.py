@@ -55,6 +55,9 @@ def neuron_page(
 
     Args:
         unit: its name, `encoder.layer.3#17`, or `#17` if units have no names.
+        words: its top words, from `neurons.top_words`.
+        contexts: where it is most active, from `neurons.top_contexts`.
+        histograms: its values by label, from `neurons.histograms`.
         rankings: rankings that contain it; in a mapping, by the name they are saved under.
         effects: effects of its ablation: name, value before, value after.
         acts: also colors the words around its contexts.
@@ -90,6 +93,7 @@ def ranking_page(
     """The page of a ranking: its top units, their sites and their scores.
 
     Args:
+        ranking: the result of `neurons.rank`.
         acts: adds sentences colored by the top units.
         labels: one per row of `acts`; adds the distribution of values per label.
         comparison: adds the agreement of methods.
