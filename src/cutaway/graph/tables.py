@@ -176,7 +176,8 @@ class ModuleRow:
     children: tuple[int, ...] = ()
     calls: list[int] = field(default_factory=list)
     has_forward: bool = True
-    """False for containers such as a `ModuleList`."""
+    """False for containers such as a `ModuleList`, and where a class with its own `__call__` bypassed all hooks: then
+    nobody knows whether it ran."""
 
 
 @dataclass(frozen=True, slots=True)
