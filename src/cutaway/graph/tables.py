@@ -246,6 +246,8 @@ class Tables:
     """Whether these are the computed values of a replay."""
     recomputed: tuple[int, ...] = ()
     """In a replay, the nodes whose values differ from the original."""
+    patched: dict[tuple[int, int], Any] = field(default_factory=dict)
+    """In a replay, (op, parent) → the value that this op alone read instead of its parent's."""
     read_from: str = ""
     """Where the trace was loaded from; "" if it was made in this process."""
     stored: StoredFacts | None = None

@@ -82,10 +82,13 @@ def saved_value(trace: Trace, node: int) -> Any:
 
 def inputs_of(trace: Trace, call: FunctionCall, known: Mapping[int, Any] | None = None) -> dict[int, Any]:
     """The saved values of all parents of a call, by node; `known` overrides them."""
-    nodes = trace.tables.nodes
+    nodes, patched = trace.tables.nodes, trace.tables.patched
     values = {}
     for parent in dict.fromkeys(nodes.parents[call.nodes[0]]):
-        value = known[parent] if known is not None and parent in known else saved_value(trace, parent)
+        if (call.nodes[0], parent) in patched:
+            value = patched[call.nodes[0], parent]
+        else:
+            value = known[parent] if known is not None and parent in known else saved_value(trace, parent)
         if isinstance(value, Tensor) and _needs_grad(nodes, parent) and _is_differentiable(value):
             value = value.detach().requires_grad_()
         values[parent] = value
