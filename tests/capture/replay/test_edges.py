@@ -181,3 +181,12 @@ def test_a_write_to_a_tensor_that_others_use_is_reported() -> None:
     trace = cutaway.trace(Fn(forward, m=Fn(lambda self, h: h.relu_() + 1)), X)
     with pytest.raises(CannotReplayError, match="writes to mul_1_1, its input, which others read later"):
         trace.replay("m@in.0", 5)
+
+
+def test_a_module_that_an_opaque_op_may_have_called_is_reported() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return torch.vmap(lambda row: self.a(row).sum())(x) + self.a(x).sum()
+
+    trace = cutaway.trace(Fn(forward, a=nn.Linear(4, 4)), torch.ones(2, 4))
+    with pytest.raises(CannotReplayError, match="vmap_1_1 reads the parameters of 'a' and may have called it"):
+        trace.replay("a", 0)

@@ -8,10 +8,11 @@ changes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from cutaway.core.errors import CannotReplayError, EditError, SiteSyntaxError
 from cutaway.core.sites import Site
-from cutaway.graph.tables import ALIAS, INPLACE, CallRow
+from cutaway.graph.tables import ALIAS, INPLACE, OPAQUE, CallRow
 from cutaway.graph.trace import Trace
 
 _INSTEAD = "Run the model in `with cutaway.edit(…):` instead."
@@ -60,8 +61,26 @@ class Boundaries:
                 continue
             addresses = self.trace.tables.modules[row.module].addresses
             if any(site.covers_address(address) for address in addresses):
+                self._check_hidden_calls(number, row, addresses[0])
                 found += self._of_call(site, number, addresses[0])
         return found
+
+    def _check_hidden_calls(self, number: int, row: CallRow, address: str) -> None:
+        """Raises if an opaque op such as `vmap` read the parameters of a module: it may have called it."""
+        tables = self.trace.tables
+        parameters = {tables.parameters[each].node for each in tables.modules[row.module].parameters}
+        for node, read in self._opaque:
+            if not parameters.isdisjoint(read) and not self.is_inside(node, number):
+                raise CannotReplayError(
+                    f"{self.trace.names.label(node)} reads the parameters of {address!r} and may have called it, which "
+                    f"the trace does not tell. {_INSTEAD}"
+                )
+
+    @cached_property
+    def _opaque(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The opaque ops and their parents."""
+        nodes = self.trace.tables.nodes
+        return [(node, nodes.parents[node]) for node, flags in enumerate(nodes.flags) if flags & OPAQUE]
 
     def _of_call(self, site: Site, number: int, address: str) -> list[Boundary]:
         row = self.trace.tables.calls[number]
