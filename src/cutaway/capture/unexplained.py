@@ -37,12 +37,19 @@ def unexplained_constants(nodes: Nodes, sources: Mapping[int, Any]) -> tuple[int
 
 def _is_ours_alone(nodes: Nodes, node: int, ref: Any, events: list[tuple[Any, ...]]) -> bool:
     tensor = ref()
+    if _is_jagged_dummy(nodes.value[node] if tensor is None else tensor):
+        return False
     if tensor is None:
         return True
     own = sum(item is tensor for event in events for item in _items((event[1], event[2], event[3])))
     own += nodes.value[node] is tensor
     # `tensor` and the argument of getrefcount are one reference each.
     return getrefcount(tensor) - 2 <= own
+
+
+def _is_jagged_dummy(value: Any) -> bool:
+    """Whether it is the empty tensor that torch passes along to views of jagged tensors: it carries no data."""
+    return isinstance(value, Tensor) and value.is_nested and value.is_meta
 
 
 def _items(tree: Any) -> Iterator[Any]:

@@ -208,6 +208,10 @@ class Index:
     def first_addresses(self) -> dict[str, str]:
         return {address: first for first, all_ in self.addresses.items() for address in all_}
 
+    def has_forward(self, address: str) -> bool:
+        """Whether the calls of a module can be seen."""
+        return any(row.has_forward for row in self._trace.tables.modules if address in row.addresses)
+
     def labeled(self, text: str) -> list[int]:
         """The nodes of a label; with a pass, that pass of the same op or of the same site."""
         label, colon, pass_ = text.partition(":")
@@ -423,6 +427,11 @@ def _counted(kind: str, nodes: list[int]) -> str:
 
 def _about_module(trace: Trace, site: Site, key: str) -> str:
     module = trace.modules[site.address]
+    if not module.calls and not index_of(trace).has_forward(site.address):
+        return (
+            f"the trace has no call of module {site.address!r} ({module.class_name}): it is a container, or its class "
+            "has a __call__ of its own that bypasses hooks. Its ops belong to the module around it."
+        )
     if not module.calls:
         return (
             f"module {site.address!r} ({module.class_name}) was never called in this trace of {trace.model_name}; "

@@ -176,7 +176,8 @@ class ModuleRow:
     children: tuple[int, ...] = ()
     calls: list[int] = field(default_factory=list)
     has_forward: bool = True
-    """False for containers such as a `ModuleList`."""
+    """False for containers such as a `ModuleList`, and where a class with its own `__call__` bypassed all hooks: then
+    nobody knows whether it ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +246,8 @@ class Tables:
     """Whether these are the computed values of a replay."""
     recomputed: tuple[int, ...] = ()
     """In a replay, the nodes whose values differ from the original."""
+    patched: dict[tuple[int, int], Any] = field(default_factory=dict)
+    """In a replay, (op, parent) → the value that this op alone read instead of its parent's."""
     read_from: str = ""
     """Where the trace was loaded from; "" if it was made in this process."""
     stored: StoredFacts | None = None

@@ -211,7 +211,7 @@ class Trace:
 
     @property
     def uncalled_modules(self) -> tuple[str, ...]:
-        """Modules whose forward never ran; containers without a forward are left out."""
+        """Modules whose forward never ran, without containers, and without those whose `__call__` bypasses hooks."""
         return tuple(row.addresses[0] for row in self.tables.modules if not row.calls and row.has_forward)
 
     # queries

@@ -213,9 +213,7 @@ class Around(nn.Module):
         return h + self.b(h)
 
 
-def test_what_only_one_user_would_see_is_reported() -> None:
-    with pytest.raises(CannotReplayError, match="not only the input '0' of 'b'"):
-        cutaway.trace(Around(nn.Linear(4, 4)), X).replay("b@in.0", 0)
+def test_a_module_that_returns_its_input_is_reported() -> None:
     with pytest.raises(CannotReplayError, match="'b' returns linear_1_1"):
         cutaway.trace(Around(nn.Identity()), X).replay("b", 0)
     with pytest.raises(CannotReplayError, match="returns its input tensor unchanged"):

@@ -83,10 +83,11 @@ def test_every_op_knows_the_arms_it_ran_in(seed: int) -> None:
             assert op.source is not None
             arms = {(c.source.line, arm) for c, arm in op.arms if c.kind in ("if", "elif", "while")}
             assert arms == program.around[op.source.line]
-        for conditional in trace.conditionals:
-            assert list(conditional.ops_in_arm) == [
-                op for op in trace.ops if conditional in [around for around, _ in op.arms]
-            ]
+        ran_in = {c: [op for op in trace.ops if c in [around for around, _ in op.arms]] for c in trace.conditionals}
+        for conditional, ops in ran_in.items():
+            # `a and b` asks two tensors: an op lists the last one for the branch of both.
+            same = [other for c, other in ran_in.items() if c.source.line == conditional.source.line]
+            assert list(conditional.ops_in_arm) in (same if not ops else [ops])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -285,7 +286,25 @@ def test_a_conditional_tells_test_line_and_arm() -> None:
         assert conditional.arm_lines == (5, 6)
         assert [op.label for op in conditional.ops_in_arm] == ["add_1_8", "add_2_9"]
         assert conditional.is_users
-    assert "if y.sum() > 0 and y.mean() > 0: bool_1_4 gave True, took 'then'" in repr(trace.conditionals)
+    test = "if y.sum() > 0 and y.mean() > 0: bool_1_4 gave True, bool_2_7 gave True, took 'then'"
+    assert repr(trace.conditionals).startswith(test)
+
+
+@pytest.mark.parametrize(
+    "first", ["if a and b:", "if not a or b:", "if a:\n  if b:", "while a and b and x.sum() < 50:"]
+)
+def test_a_branch_is_listed_once_however_many_tensors_its_test_asks(first: str) -> None:
+    inside = "\n    x = x * 2"
+    trace = traced(f"a, b = x.sum() > 0, x.mean() > 0\n{first}{inside}\nreturn x", x=torch.ones(3))
+    products = [op for op in trace.ops if op.function == "mul"]
+    n_tests = 2 if first.startswith("if a:") else 1
+    for op in products:
+        assert len(op.arms) == n_tests
+        assert len({test for test, _ in op.arms}) == n_tests
+    # A loop asks once more than it turns.
+    n_lines = len(products) + 1 if "while" in first else n_tests
+    assert len(repr(trace.conditionals).splitlines()) == n_lines
+    assert len(trace.conditionals) == sum(op.function == "bool" for op in trace.ops)
 
 
 def test_modules_called_in_an_arm_ran_in_it() -> None:

@@ -1,6 +1,5 @@
 """`edit`: changes values, parameters and ops inside a block.
 
-boundary_check   Checks whether a replay can change a tensor on one side of a module boundary only
 edit             The verb `edit`: changes a model's values or parameters inside a block
 new_values       New values for an edit: a constant, a tensor, noise, a function, a value from another site or trace
 op_edit          Edits and observes results of single ops with a function mode, active only in the affected modules

@@ -25,6 +25,7 @@ from cutaway.capture.interventions.targets import ModelIndex, Target, edit_targe
 from cutaway.capture.misuse import EntryReminder, check_model, refuse_attribute
 from cutaway.capture.model.forward import replace_forward
 from cutaway.capture.model.rng_state import current_autocast, generators_used
+from cutaway.capture.model.tree import calls_hooks
 from cutaway.capture.module_hooks import tensors_in
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.capture.torch_functions import EditFunction
@@ -172,6 +173,9 @@ class edit:
             # Close names first: a large module runs more kinds of ops than the message lists.
             kinds = dict.fromkeys([*nearest(site.op, ran), *ran])
             return f"the ops that ran there are {listed(map(repr, kinds), 8)}"
+        modules = [self._index.modules[address] for address in self._index.modules_at(site)]
+        if modules and not any(map(calls_hooks, modules)):
+            return f"{type(modules[0]).__name__} has a __call__ of its own, which bypasses hooks; edit a module in it"
         if site.pass_ is not None:
             return f"it did not run {site.pass_} times" if site.pass_ > 1 else "it did not run"
         return "it did not run, or has no such tensor"

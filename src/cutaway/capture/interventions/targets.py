@@ -74,6 +74,14 @@ class ModelIndex:
             raise InputError(f"{given!r}: a tensor named in a trace cannot be edited; edit the op that computes it.")
         if self.modules_at(site) or self.tensors_at(site):
             return
+        # How a trace names a module that is not part of the model.
+        if site.address.startswith("<") and not site.is_pattern:
+            name = site.address.partition(".")[0]
+            raise SiteError(
+                f"{keyword}={given!r} ran in {name}, a module that the forward creates: it does not exist outside the "
+                f"run, so it cannot be edited. Replay the trace with the change, trace.replay({given!r}, 0), or create "
+                "the module in __init__."
+            )
         raise SiteError(
             f"{keyword}={given!r} matches no module, parameter or buffer of this model."
             f"{self._label_advice(site, given)}{self._near(site)}"

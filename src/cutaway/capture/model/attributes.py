@@ -55,6 +55,17 @@ class AttributeSnapshot(NamedTuple):
     """Number of forward hooks and of forward pre-hooks."""
     buffers: dict[str, bool] | None
     """Name → whether there was a tensor; None if the module had no buffers."""
+    submodules: dict[str, int] | None
+    """Name → id; None if the module had no submodules."""
+
+    def check_submodules(self) -> None:
+        """Raises `CannotRestore` if a submodule was removed or replaced: it was not recorded, only its id."""
+        module = self.module()
+        if module is None or self.submodules is None:
+            return
+        for name, key in self.submodules.items():
+            if id(module._modules.get(name)) != key:
+                raise CannotRestore(f"the submodule {name!r} of {type(module).__name__}")
 
     def restore(self, restored: Collection[int] = ()) -> None:
         """Restores the attributes, as far as they were recorded.
@@ -123,7 +134,8 @@ def snapshot_attributes(model: nn.Module) -> tuple[AttributeSnapshot, ...]:
         buffers = module._buffers
         had = {name: tensor is not None for name, tensor in buffers.items()} if buffers else None
         hooks = len(module._forward_hooks), len(module._forward_pre_hooks)
-        snapshots.append(AttributeSnapshot(weakref.ref(module), noted, hooks, had))
+        inner = {name: id(child) for name, child in module._modules.items()} if module._modules else None
+        snapshots.append(AttributeSnapshot(weakref.ref(module), noted, hooks, had, inner))
     return tuple(snapshots)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cutaway.capture.model.tree import join, module_addresses, modules_of
+from cutaway.capture.model.tree import calls_hooks, join, module_addresses, modules_of
 from cutaway.capture.module_hooks import Call
 from cutaway.capture.resolver import Resolver
 from cutaway.core.sites import ROOT
@@ -75,6 +75,7 @@ class Inventory:
         return list(modules.values())
 
     def _add_modules(self, modules: list[tuple[nn.Module, tuple[str, ...]]]) -> None:
+        called = {id(call.module) for call in self._calls.values()}
         for module, addresses in modules:
             self._rows[id(module)] = len(self.modules)
             owned = self._owned.setdefault(id(module), [])
@@ -91,7 +92,9 @@ class Inventory:
                             known.append(here)
                     owned.append(id(tensor))
             row = ModuleRow(addresses, type(module).__name__, ())
-            row.has_forward = getattr(type(module), "forward", None) is not nn.Module.forward
+            has_forward = getattr(type(module), "forward", None) is not nn.Module.forward
+            # A class with its own `__call__` (as in gpytorch) may run its forward where no hook sees it.
+            row.has_forward = has_forward and (calls_hooks(module) or id(module) in called)
             self.modules.append(row)
         for module, _ in modules:
             children = tuple(

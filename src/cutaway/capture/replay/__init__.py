@@ -1,6 +1,7 @@
 """Reruns parts of a trace, or the whole model with its original inputs and state.
 
 call    Replays one function call of a trace on saved values, with the original autocast, grad mode and RNG
+edges   Which users of a tensor see a change at an input or output of a module
 recipe  Records how a model was called, so that it can be called again
 replay  `trace.replay`: recomputes only the ops that a change affects
 rerun   Reruns a traced model with the same arguments, buffers and random numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from cutaway.capture.model.rng_state import restore_context
 from cutaway.capture.outputs import tensors_returned
 from cutaway.capture.tensors.written_memory import after_writes
 from cutaway.capture.torch_functions import Function, function_of, written_tensors
+from cutaway.capture.torch_patches import without_watchers
 from cutaway.core.errors import NotSavedError, StaleValueError
 from cutaway.core.events import Context
 from cutaway.core.pytree import replace
@@ -74,6 +76,10 @@ def saved_value(trace: Trace, node: int) -> Any:
         raise MissingValue("its value was not saved") from None
     except StaleValueError:
         raise MissingValue("its value was saved by reference and has been overwritten") from None
+    kept = tables.nodes.value[node]
+    # Detached without its own `__torch_function__`, such a tensor would lose its type and attributes.
+    if isinstance(kept, Tensor) and _overrides_functions(kept):
+        return kept
     meta = tables.nodes.meta[node]
     if isinstance(value, Tensor) and meta is not None and str(value.device) != meta.device:
         value = value.to(meta.device)
@@ -82,11 +88,15 @@ def saved_value(trace: Trace, node: int) -> Any:
 
 def inputs_of(trace: Trace, call: FunctionCall, known: Mapping[int, Any] | None = None) -> dict[int, Any]:
     """The saved values of all parents of a call, by node; `known` overrides them."""
-    nodes = trace.tables.nodes
+    nodes, patched = trace.tables.nodes, trace.tables.patched
     values = {}
     for parent in dict.fromkeys(nodes.parents[call.nodes[0]]):
-        value = known[parent] if known is not None and parent in known else saved_value(trace, parent)
-        if isinstance(value, Tensor) and _needs_grad(nodes, parent) and _is_differentiable(value):
+        if (call.nodes[0], parent) in patched:
+            value = patched[call.nodes[0], parent]
+        else:
+            value = known[parent] if known is not None and parent in known else saved_value(trace, parent)
+        is_plain = isinstance(value, Tensor) and not _overrides_functions(value)
+        if is_plain and _needs_grad(nodes, parent) and _is_differentiable(value):
             value = value.detach().requires_grad_()
         values[parent] = value
     return values
@@ -107,9 +117,31 @@ def replay_call(trace: Trace, call: FunctionCall, values: Mapping[int, Any]) -> 
         targets = {id(target) for target in written_tensors(function, *given)}
         copies = {node: _clone(value) if id(value) in targets else value for node, value in values.items()}
         given = _fill_arguments(tables, (args, kwargs), parents, copies)
-    with restore_context(call.event[11]):
+    with restore_context(call.event[11]), _subclass_dispatch(values):
         result = func(*given[0], **given[1])
     return dict(_by_node(tables.nodes, call, result, written_tensors(function, *given)))
+
+
+@contextmanager
+def _subclass_dispatch(values: Mapping[int, Any]) -> Iterator[None]:
+    """Context manager: lets tensor subclasses among these values handle functions themselves, as in the traced run.
+
+    Quantized weights compute `linear` in `__torch_function__`, which is off during a replay, as all function modes are.
+    """
+    if not any(isinstance(value, Tensor) and _overrides_functions(value) for value in values.values()):
+        yield
+        return
+    with torch._C._EnableTorchFunction(), without_watchers():
+        yield
+
+
+def _overrides_functions(value: Tensor) -> bool:
+    """Whether a tensor is of a subclass with its own `__torch_function__`."""
+    function = getattr(type(value).__torch_function__, "__func__", type(value).__torch_function__)
+    return function is not _INHERITED and function is not torch._C._disabled_torch_function_impl
+
+
+_INHERITED = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
 
 
 def replay_overwrite(trace: Trace, call: FunctionCall, values: Mapping[int, Any], target: int) -> Any:

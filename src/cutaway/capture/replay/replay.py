@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.interventions.boundary_check import BoundaryCheck
 from cutaway.capture.interventions.new_values import Change, fit_to, name_site_in_errors, parse_changes, value_from
 from cutaway.capture.interventions.op_edit import call_replacement
 from cutaway.capture.interventions.rebuild import with_tensors
@@ -24,6 +23,7 @@ from cutaway.capture.replay.call import (
     replay_call,
     saved_value,
 )
+from cutaway.capture.replay.edges import Boundaries, Boundary
 from cutaway.capture.torch_functions import BACKWARD, Opaque
 from cutaway.capture.validation.compare import bit_equal
 from cutaway.core.errors import CannotReplayError, EditError, InputTypeError, SiteError
@@ -88,19 +88,36 @@ class _Replay:
         self.new: dict[int, Any] = {}
         """Node → its new value, if it differs from the saved one."""
         self.calls: dict[int, FunctionCall] = {}
-        self.boundary = BoundaryCheck(trace)
+        self.boundaries = Boundaries(trace)
+        self.edges: dict[int, list[tuple[Boundary, Change, Region]]] = {}
+        """Node → the changes that only some of its users see."""
+        self.patched = dict(trace.tables.patched)
 
     def at(self, where: object, change: Change, region: Region) -> None:
-        """Registers a change for every op it applies to."""
+        """Registers a change for every op and every edge it applies to."""
+        if isinstance(where, (list, tuple)):
+            for each in where:
+                self.at(each, change, region)
+            return
         rows = rows_of(self.trace, where)
         if not rows:
             raise SiteError(f"{where!r} matches nothing in this trace of {self.trace.model_name}.")
-        self.boundary.check(where)
+        boundaries = self.boundaries.at(where)
         region = region.with_units(_units(where))
-        for node in sorted(rows):
-            if self.nodes.flags[node] & IDENTITY:
-                self.refuse(node, "it returns its input tensor unchanged: change the op that produced that tensor")
+        for boundary in boundaries:
+            if not boundary.is_input:
+                self.check_identity(boundary.node)
+            if boundary.is_partial and change.swaps is None:
+                self.edges.setdefault(boundary.node, []).append((boundary, change, region))
+            else:
+                self.changes.setdefault(boundary.node, []).append((change, region))
+        for node in sorted(rows - {boundary.node for boundary in boundaries}):
+            self.check_identity(node)
             self.changes.setdefault(node, []).append((change, region))
+
+    def check_identity(self, node: int) -> None:
+        if self.nodes.flags[node] & IDENTITY:
+            self.refuse(node, "it returns its input tensor unchanged: change the op that produced that tensor")
 
     def run(self) -> None:
         for node in sorted(self.changes):
@@ -117,38 +134,67 @@ class _Replay:
                 )
             # Parents precede their children, so that one pass in order suffices.
             targeted = [node for node in call.nodes if node in self.changes]
-            if not targeted and self.new.keys().isdisjoint(parents[call.nodes[0]]):
+            reached = self.is_patched(call) or not self.new.keys().isdisjoint(parents[call.nodes[0]])
+            if not targeted and not reached:
                 continue
-            reached = not self.new.keys().isdisjoint(parents[call.nodes[0]])
             swap = next((c.swaps for node in targeted for c, _ in self.changes[node] if c.swaps is not None), None)
             if reached or swap is not None:
                 self.call(call, swap)
             for node in targeted:
                 self.change(node, self.new.get(node, _MISSING))
 
+    def is_patched(self, call: FunctionCall) -> bool:
+        """Computes the values that this call reads at changed edges; returns whether any differs from the saved one."""
+        user, reached = call.nodes[0], False
+        for parent in set(self.nodes.parents[user]) & self.edges.keys():
+            crossed = [edge for edge in self.edges[parent] if self.boundaries.reaches(edge[0], user)]
+            if not crossed:
+                continue
+            if self.nodes.flags[user] & (INPLACE | ALIAS):
+                self.refuse(user, "it writes to a tensor of which only some users see the change")
+            value = self.at_edge(parent, crossed, user)
+            if not bit_equal(value, self.value(parent)):
+                self.patched[user, parent] = value
+                reached = True
+        return reached
+
+    def at_edge(self, node: int, crossed: list[tuple[Boundary, Change, Region]], user: int) -> Tensor:
+        """The value of a node after the boundaries that it crosses on its way to a user."""
+        value = self.new[node] if node in self.new else self.value(node)
+        changes = [(change, region) for _, change, region in sorted(crossed, key=lambda edge: edge[0].order)]
+        new = self.apply(changes, node, value, before=user)
+        if _shape(new) != _shape(value):
+            self.refuse(node, f"its shape would be {_shape(new)} instead of {_shape(value)}")
+        return new.detach()
+
     def change(self, node: int, value: Any) -> None:
         """Applies all changes of one node."""
         value = self.value(node) if value is _MISSING else value
-        if not isinstance(value, Tensor):
-            raise EditError(f"{self.label(node)} is {value!r}, a Python number: change the op it was read from.")
+        self.keep(node, self.apply(self.changes[node], node, value, before=node + 1))
+
+    def apply(self, changes: list[tuple[Change, Region]], node: int, given: Any, *, before: int) -> Tensor:
+        """The value after some changes, which may read the values of nodes before a given one."""
+        if not isinstance(given, Tensor):
+            raise EditError(f"{self.label(node)} is {given!r}, a Python number: change the op it was read from.")
+        value: Tensor = given
         op = Op(self.trace, node)
-        for change, region in self.changes[node]:
+        for change, region in changes:
             if change.swaps is not None:
                 continue
             layout = _layout_for(op, region, value)
-            others = (layout.check(op.site),) if change.takes_layout else self.others(change, op)
+            others = (layout.check(op.site),) if change.takes_layout else self.others(change, op, before)
             with name_site_in_errors("replay", op.label):
                 value = region.put(fit_to(change(value, *others), value), value, None, layout)
-        self.keep(node, value)
+        return value
 
-    def others(self, change: Change, op: Op) -> tuple[Any, ...]:
+    def others(self, change: Change, op: Op, before: int) -> tuple[Any, ...]:
         """The values that a change needs besides the one it replaces; values at sites come from this replay."""
         if change.source is not None:
             return (value_from(change.source, op.full_site),)
         values = []
         for site in change.needs:
             (node,) = sorted(rows_of(self.trace, site))[:1] or [-1]
-            if node < 0 or node > op.node:
+            if not 0 <= node < before:
                 raise EditError(f"{str(site)!r} runs after {op.label}, so its value cannot be used there.")
             values.append(self.new[node] if node in self.new else self.value(node))
         return tuple(values)
@@ -164,6 +210,7 @@ class _Replay:
             self.refuse(node, "it represents code that cannot be replayed alone")
         try:
             values: dict[int, Any] = {**inputs_of(self.trace, call, known=self.new)}
+            values |= {parent: self.patched[node, parent] for parent in values if (node, parent) in self.patched}
         except MissingValue as reason:
             self.refuse(node, f"one of its inputs is not available: {reason}")
         if swap is not None:
@@ -180,6 +227,8 @@ class _Replay:
     def alias(self, call: FunctionCall) -> None:
         """Recomputes a value that changes through another tensor in the same memory."""
         node = call.nodes[0]
+        if self.nodes.parents[node][0] in self.edges:
+            self.refuse(node, "it writes to a tensor of which only some users see the change")
         try:
             value = after_alias_write(self.trace, call, self.calls, self.new)
         except MissingValue as reason:
@@ -251,7 +300,13 @@ class _Replay:
         result = Trace()
         result.fill(
             replace(
-                tables, nodes=changed, recipe=None, n_backwards=0, is_replay=True, recomputed=tuple(sorted(self.new))
+                tables,
+                nodes=changed,
+                recipe=None,
+                n_backwards=0,
+                is_replay=True,
+                recomputed=tuple(sorted(self.new)),
+                patched=self.patched,
             ),
             orphans=self.trace._orphans,
         )
@@ -262,7 +317,13 @@ class _Replay:
         """The model's output with the new values."""
         other = {path: item.detach() for path, item in leaves(self.trace.returned, lambda t: isinstance(t, Tensor))}
         for path, op in zip(self.trace.output_paths, self.trace.outputs, strict=True):
-            if op.node in self.new and path in other:
+            if path not in other:
+                continue
+            edges = self.edges.get(op.node, ())
+            crossed = [edge for edge in edges if self.boundaries.reaches_output(edge[0], path)]
+            if crossed:
+                other[path] = self.at_edge(op.node, crossed, len(self.nodes))
+            elif op.node in self.new:
                 other[path] = self.new[op.node]
         return with_tensors(self.trace.returned, other) if other else self.trace.returned
 

@@ -46,6 +46,7 @@ def original_state(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
         raise CannotRun("the block ran the model more than once")
     if model.training != recipe.training:
         raise CannotRun(f"the model was in {'training' if recipe.training else 'eval'} mode during the run")
+    _check_submodules(recipe)
     _check_parameters(trace, model, recipe)
     args, kwargs = _arguments(trace, recipe)
     generators = generators_of(trace.tables)
@@ -68,6 +69,14 @@ def original_state(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
         # Setting the stance imports the compiler, which takes seconds.
         with force_eager() if trace.is_compiled else nullcontext():
             yield model, args, kwargs
+
+
+def _check_submodules(recipe: Recipe) -> None:
+    try:
+        for noted in recipe.attributes:
+            noted.check_submodules()
+    except CannotRestore as changed:
+        raise CannotRun(f"{changed} was removed or replaced during the run or after it") from None
 
 
 def _check_parameters(trace: Trace, model: nn.Module, recipe: Recipe) -> None:

@@ -50,6 +50,8 @@ class Events:
     """Place → whether it is inside a loop."""
     spots: list[int] = field(default_factory=list)
     """Place → its position in the code of its module, whoever called the module."""
+    repeats: list[int] = field(default_factory=list)
+    """Events of one number are the same step of several calls of one module; -1 for none."""
 
     def __len__(self) -> int:
         return len(self.results)
@@ -75,6 +77,7 @@ def events_of(tables: Tables, op_nodes: list[int]) -> Events:
         events.places.append(places.of(nodes.event[results[0]], call))
     events.in_loop, events.spots = places.in_loop, places.spots
     _classify(events, tables)
+    events.repeats = _repeats(events, tables)
     return events
 
 
@@ -216,6 +219,27 @@ def _classify(events: Events, tables: Tables) -> None:
             unite(same, other, number)
         events.classes.append(number)
     events.classes = [root(same, number) for number in events.classes]
+
+
+def _repeats(events: Events, tables: Tables) -> list[int]:
+    """For each event, a number for its step in the calls of its module; see `Events.repeats`."""
+    names, rows = tables.nodes.name, tables.calls
+    n_calls = [len(module.calls) for module in tables.modules]
+    reached: dict[tuple[int, int, str], int] = {}
+    numbers: dict[tuple[int, int, str, int], int] = {}
+    steps = []
+    columns = zip(events.results, events.calls, events.places, events.seeds, strict=True)
+    for results, call, place, seed in columns:
+        module = rows[call].module
+        # Of calls with parameters, the parameters decide.
+        if module < 0 or n_calls[module] < 2 or seed >= 0:
+            steps.append(-1)
+            continue
+        spot, name = events.spots[place], names[results[0]]
+        # A loop inside the module reaches an expression several times in one call: those are several steps.
+        ordinal = reached[call, spot, name] = reached.get((call, spot, name), 0) + 1
+        steps.append(numbers.setdefault((module, spot, name, ordinal), len(numbers)))
+    return steps
 
 
 def _parameters(tables: Tables) -> dict[int, int]:

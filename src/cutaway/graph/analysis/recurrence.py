@@ -1,8 +1,9 @@
-"""Finds the passes of one op by three rules.
+"""Finds the passes of one op by four rules.
 
 1. Calls of one function with the same parameters are passes of one op, wherever they run.
 2. Equivalent neighbors of such passes, in the same relative position, are passes of one op, too, and so on outwards.
 3. Without parameters, a sequence of calls that repeats back to back is a loop.
+4. If a module is called several times, each step of its forward is one op, also without parameters.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ def grouped(events: Events) -> list[list[int]]:
         if not groups.join_by_place():
             break
         groups.grow()
+    # Last, so that nothing grows from it: a shared activation function says nothing about its neighbors.
+    groups.join_calls()
     return sorted(sorted(members) for members in groups.members.values())
 
 
@@ -253,6 +256,13 @@ class _Groups:
                 self._join(of[other], [event])
                 changed = True
         return changed
+
+    def join_calls(self) -> None:
+        """Join the same step of several calls of one module."""
+        first: dict[int, int] = {}
+        for event, number in enumerate(self.events.repeats):
+            if number >= 0 and first.setdefault(number, event) != event:
+                self.make_one([first[number], event])
 
     def _agree(self, event: int, other: int) -> bool:
         """Whether two events at one place belong together: not if one line passed them results of different ops.

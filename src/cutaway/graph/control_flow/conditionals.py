@@ -62,10 +62,16 @@ class Conditional:
         return Selection(self.op.trace, self.op.trace.conditionals.nodes_under(self.number))
 
     def __str__(self) -> str:
-        gave = "" if self.value is None else f" gave {self.value}"
-        took = "" if self.arm is None else f", took {self.arm!r}"
-        test = "" if self.test is None else f" {self.test}"
-        return f"{self.kind}{test}: {self.op.label}{gave}{took} ({self.source})"
+        return _text([self])
+
+
+def _text(evaluation: list[Conditional]) -> str:
+    """One line for the conditionals of one evaluation of a test."""
+    last = evaluation[-1]
+    gave = ", ".join(each.op.label + ("" if each.value is None else f" gave {each.value}") for each in evaluation)
+    took = "" if last.arm is None else f", took {last.arm!r}"
+    test = "" if last.test is None else f" {last.test}"
+    return f"{last.kind}{test}: {gave}{took} ({last.source})"
 
 
 class Conditionals(Sequence[Conditional]):
@@ -91,7 +97,28 @@ class Conditionals(Sequence[Conditional]):
         return self._all[index]
 
     def __repr__(self) -> str:
-        return "\n".join(map(str, self._all)) or "<no conditionals>"
+        return "\n".join(map(_text, self._evaluations)) or "<no conditionals>"
+
+    @cached_property
+    def _evaluations(self) -> list[list[Conditional]]:
+        """The conditionals, those of one evaluation together: `if a and b` asks two tensors and takes one branch."""
+        events = self._trace.tables.nodes.event
+        found: list[list[Conditional]] = []
+        asked: set[int] = set()
+        for each in self._all:
+            event = events[each.op.node]
+            instruction = event[7] if event is not None else -1
+            # The next turn of a loop asks at the same instruction, or is followed by other ops.
+            if not found or instruction in asked or not self._is_one_test(found[-1][-1], each):
+                found.append([])
+                asked = set()
+            found[-1].append(each)
+            asked.add(instruction)
+        return found
+
+    def _is_one_test(self, a: Conditional, b: Conditional) -> bool:
+        same = (a.kind, a.source, a.test, a.arm, a.arm_lines) == (b.kind, b.source, b.test, b.arm, b.arm_lines)
+        return same and a.test is not None and self.nodes_under(a.number) == self.nodes_under(b.number)
 
     # by node
 
@@ -145,9 +172,14 @@ class Conditionals(Sequence[Conditional]):
     # arms
 
     def around(self, node: int) -> tuple[tuple[Conditional, str], ...]:
-        """The branches in which a node ran, outermost first."""
-        taken = (self._all[number] for number in self.outcomes.around(node))
-        return tuple((each, each.arm or "") for each in taken)
+        """The branches in which a node ran, outermost first; each with the last tensor that its test asked."""
+        numbers = self.outcomes.around(node)
+        taken = {self._evaluation_of[number]: self._all[number] for number in numbers}
+        return tuple((each, each.arm or "") for each in taken.values())
+
+    @cached_property
+    def _evaluation_of(self) -> list[int]:
+        return [number for number, evaluation in enumerate(self._evaluations) for _ in evaluation]
 
     @cached_property
     def _under(self) -> dict[int, list[int]]:
