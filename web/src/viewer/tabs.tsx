@@ -55,7 +55,7 @@ export interface FolderProps {
 }
 
 export const TABS = [
-  { id: "start", title: "Start", key: "0", needs: "page", topic: "start", isOptional: true, panel: (props): JSX.Element => <PagesPanel topic="start" {...props} /> },
+  { id: "start", title: "Start", key: "9", needs: "page", topic: "start", isOptional: true, panel: (props): JSX.Element => <PagesPanel topic="start" {...props} /> },
   { id: "tensors", title: "Tensors", key: "1", needs: "step", selects: "sample", panel: (props): JSX.Element => <SplitPane {...props}><GraphPanel {...props} /></SplitPane> },
   { id: "ops", title: "Ops", key: "2", needs: "trace", panel: (props): JSX.Element => <OpsPanel {...props} /> },
   { id: "curves", title: "Curves", key: "3", needs: "run", selects: "tensor", panel: (props): JSX.Element => <CurvesPanel {...props} /> },
