@@ -41,25 +41,13 @@ from cutaway.core.formatting import listed
 from cutaway.core.progress import progress
 from cutaway.core.pytree import leaves
 from cutaway.graph.analysis.consistency import problems
+from cutaway.graph.analysis.nonfinite import UNDEFINED
 from cutaway.graph.control_flow.source import is_users
 from cutaway.graph.op import Op
 from cutaway.graph.tables import ALIAS, OPAQUE
 from cutaway.graph.trace import Trace
 from cutaway.results.validation import Coverage, Failure, Outcome, Validation, What
 
-UNDEFINED = frozenset(
-    [
-        "empty",
-        "empty_like",
-        "new_empty",
-        "empty_strided",
-        "new_empty_strided",
-        "empty_permuted",
-        "resize_",
-        "resize_as_",
-    ]
-)
-"""Functions whose results have undefined contents."""
 _MAX_REASON = 300
 _MANY = 8
 """With more arguments than this, those of a `stack` are perturbed all at once: one by one is quadratic."""

@@ -292,7 +292,14 @@ class _TraceDecoder:
             recurrent=[tuple(row) for row in recurrent],
             flops=dict(zip(with_flops, columns.numbers("flops/number", len(with_flops)), strict=True)),
             units=self._units() if "units" in columns else None,
+            nonfinite=self._nonfinite(),
         )
+
+    def _nonfinite(self) -> int | None:
+        node = self.head.get("first_nonfinite")
+        if node is not None and (type(node) is not int or not -1 <= node < self.n_nodes):
+            raise DamagedError(f"the first value that is not finite is that of node {node!r}, which does not exist.")
+        return node
 
     def _units(self) -> list[UnitLayout | None]:
         written = self.columns.optional_texts("units", self.n_nodes)
