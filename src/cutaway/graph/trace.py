@@ -425,13 +425,13 @@ class Trace:
     # validation
 
     @explain_positional("Write trace.validate(): the trace knows its model and inputs.")
-    def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
+    def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool | None = None) -> Validation:
         """Check that the trace is correct, and report what could not be checked.
 
         Args:
             forward: also run the model again, untraced and with the same random numbers, and compare outputs.
             perturb: also replace the value of each parent and check whether the result changes.
-            retrace: trace the model again with everything saved, validate that trace, and compare this one with it.
+            retrace: trace again with everything saved, validate that, and compare; None: if not all values were saved.
         """
         report: Validation = late.call("Trace.validate", self, forward=forward, perturb=perturb, retrace=retrace)
         return report

@@ -53,7 +53,7 @@ _MANY = 8
 """With more arguments than this, those of a `stack` are perturbed all at once: one by one is quadratic."""
 
 
-def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
+def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrace: bool | None = None) -> Validation:
     """Validates a trace; `Trace.validate` documents the options."""
     tables = trace.tables
     if tables.read_from:
@@ -70,7 +70,7 @@ def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrac
     check.ops()
     if retrace:
         check.retrace()
-    elif forward:
+    elif forward and not (retrace is None and check.retrace_if_needed()):
         check.outputs()
     return check.report()
 
@@ -86,6 +86,7 @@ class _Check:
         self.n_felt = self.n_unfelt = self.n_outputs = 0
         self.deviation = 0.0
         self.other: Validation | None = None
+        self.is_rerunnable = True
         self._calls: dict[int, FunctionCall] = {}
 
     def fail(self, what: What, node: int, reason: str) -> None:
@@ -185,6 +186,25 @@ class _Check:
                 self.notes.append(f"output {path!r} was not compared: two runs of the model without capture differ")
             else:
                 self.fail("output", node, f"output {path!r} differs in a run without capture and with the same seed")
+
+    def retrace_if_needed(self) -> bool:
+        """Proves a trace with few saved values by a second one with all of them; returns whether that was possible."""
+        if self.trace.tables.saved_all or self.trace.tables.is_transformed or self.trace.error is not None:
+            return False
+        if not any(outcome in _MISSING for outcome in self.outcomes.values()):
+            return False
+        failures, outcomes = list(self.failures), dict(self.outcomes)
+        try:
+            self.retrace()
+        except Exception as error:  # nobody asked for a second trace: say why there is none
+            self.failures, self.outcomes, self.other = failures, outcomes, None
+            reason = str(error) if isinstance(error, CannotValidateError) else f"tracing again raised {_text(error)}"
+            self.notes.append(f"not all values were saved, and {reason.removesuffix('.')}")
+            self.is_rerunnable = False
+            return False
+        saved, total = len(self.trace.saved), len(self.trace)
+        self.notes.append(f"{saved} of {total} values were saved: the ops were proven in a second trace of the model")
+        return True
 
     def retrace(self) -> None:
         """Traces again with everything saved, validates that trace, and compares the values of this trace with it."""
@@ -383,10 +403,12 @@ class _Check:
             if self.trace.tables.is_transformed:
                 self.notes.append("the values were saved through transform=, so no op can be replayed on them")
             how = "trace.validate(retrace=True) runs the model again with everything saved"
-            self.notes.append(f"not all values were saved: {how}")
+            if self.is_rerunnable:
+                self.notes.append(f"not all values were saved: {how}")
 
 
 _NOTHING: Any = object()
+_MISSING: tuple[Outcome, ...] = ("without inputs", "not saved")
 _OUTCOMES: dict[str, Outcome] = {
     "exact": "exact",
     "close": "close",
