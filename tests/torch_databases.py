@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map
 
 import cutaway
 from cutaway import Trace
-from cutaway.capture.validation.validate import UNDEFINED
+from cutaway.graph.analysis.nonfinite import UNDEFINED
 from tests.oracles import random_states, same, tensors
 
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bool)

@@ -52,6 +52,8 @@ class Verdict:
     reason: str = ""
     how: str = ""
     family: str = ""
+    n_samples: int = 0
+    """Of an entry of one of torch's databases: on how many samples it was run."""
     n_ops: int = 0
     n_proven: int = 0
     n_close: int = 0

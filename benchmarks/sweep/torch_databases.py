@@ -14,6 +14,9 @@ from typing import Any
 from benchmarks.sweep.checks import Verdict
 from benchmarks.sweep.families import CannotRun, Case
 
+DATABASES = ("torch-ops", "torch-modules", "torch-optimizers")
+"""The names of these families."""
+
 
 class Database:
     """One of the databases: `names` and `check` are functions of `tests.torch_databases`."""
@@ -33,8 +36,9 @@ class Database:
         findings = getattr(_databases(), self._check)(name)
         verdict = Verdict(name, "traced", n_ops=findings.n_ops, n_proven=findings.n_proven)
         verdict.n_opaque, verdict.n_undefined = findings.n_opaque, findings.n_undefined
-        verdict.how = f"{findings.n_samples - findings.n_skipped} samples in {perf_counter() - started:.1f} s"
-        if findings.n_samples == findings.n_skipped:
+        verdict.n_samples = findings.n_samples - findings.n_skipped
+        verdict.how = f"{verdict.n_samples} samples in {perf_counter() - started:.1f} s"
+        if not verdict.n_samples:
             verdict.outcome, verdict.reason = "plain forward fails", "no sample that runs on the CPU"
         elif findings.wrong:
             verdict.outcome, verdict.reason = "differs from plain torch", findings.wrong[0]
