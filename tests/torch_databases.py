@@ -120,12 +120,12 @@ def module_names() -> list[str]:
 def check_module(name: str, *, most: int = 4) -> Findings:
     """Traces a module of `module_db` in training and in eval mode, and watches it through a backward pass."""
     info = next(info for info in module_db if info.name == name)
+    # torch draws the random samples of these two in double precision, whatever dtype one asks for.
+    dtype = torch.float64 if "Fractional" in name else torch.float32
     findings = Findings()
     for training in (True, False):
         torch.manual_seed(0)
-        samples = info.module_inputs_func(
-            info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
-        )
+        samples = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
         for i, sample in enumerate(islice(samples, most)):
             built, called = sample.constructor_input, sample.forward_input
             if called is None:
@@ -150,7 +150,7 @@ def check_optimizer(name: str, *, most: int | None = None) -> Findings:
     info = next(info for info in optim_db if info.optim_cls.__name__ == name)
     findings = Findings()
     for setting in info.optim_inputs_func(device="cpu")[:most]:
-        for impl in info.supported_impls:
+        for impl in info.supported_impls or ("for loop",):
             # `fused` on the CPU exists for some; `capturable` is for CUDA graphs only.
             if impl == "fused" and "cpu" not in info.supports_fused_on:
                 continue
