@@ -14,6 +14,7 @@ reduction           Makes a configuration small by the names of its settings
 small/              Small models of other fields: audio, video, graphs, agents, …
 table               The verdicts as text, Markdown and JSON
 timm_models         The smallest member of each model family of timm
+torch_databases     torch's own databases of functions, modules and optimizers
 torchaudio_models   The model families of torchaudio, reduced by hand
 torchvision_models  The smallest member of each model family of torchvision
 """

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import cutaway
 from benchmarks.sweep import gallery
-from benchmarks.sweep.families import CannotRun, CannotShrink, Case, Family
+from benchmarks.sweep.families import CannotRun, CannotShrink, Case, Family, JudgesItself
 from cutaway import Op, Trace
 
 Outcome = Literal[
@@ -36,6 +36,7 @@ Outcome = Literal[
     "questions fail",
     "metadata trace differs",
     "something left behind",
+    "differs from plain torch",
     "crashed",
     "too slow",
 ]
@@ -51,6 +52,8 @@ class Verdict:
     reason: str = ""
     how: str = ""
     family: str = ""
+    n_samples: int = 0
+    """Of an entry of one of torch's databases: on how many samples it was run."""
     n_ops: int = 0
     n_proven: int = 0
     n_close: int = 0
@@ -79,6 +82,8 @@ class Verdict:
 
 def judge(family: Family, name: str) -> Verdict:
     """Make one case and run all checks on it."""
+    if isinstance(family, JudgesItself):
+        return family.judge(name)
     try:
         case = family.make(name)
     except CannotShrink as error:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import nn
+
+if TYPE_CHECKING:
+    from benchmarks.sweep.checks import Verdict
 
 
 class CannotShrink(Exception):
@@ -38,6 +41,13 @@ class Family(Protocol):
     def names(self) -> Sequence[str]: ...
 
     def make(self, name: str) -> Case: ...
+
+
+@runtime_checkable
+class JudgesItself(Protocol):
+    """A family whose entries are more than one model and its inputs: it also runs the checks."""
+
+    def judge(self, name: str) -> Verdict: ...
 
 
 class Zoo:
@@ -85,6 +95,15 @@ def _small() -> Family:
     return Small()
 
 
+def _database(entries: str) -> Callable[[], Family]:
+    def family() -> Family:
+        from benchmarks.sweep.torch_databases import Database
+
+        return Database(f"{entries}_names", f"check_{entries}")
+
+    return family
+
+
 FAMILIES: dict[str, Callable[[], Family]] = {
     "transformers": _transformers,
     "timm": _timm,
@@ -92,4 +111,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "torchaudio": _torchaudio,
     "small": _small,
     "zoo": Zoo,
+    "torch-ops": _database("op"),
+    "torch-modules": _database("module"),
+    "torch-optimizers": _database("optimizer"),
 }

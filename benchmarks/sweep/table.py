@@ -14,6 +14,7 @@ from statistics import median
 from benchmarks.report import versions
 from benchmarks.sweep import packages
 from benchmarks.sweep.checks import Verdict
+from benchmarks.sweep.torch_databases import DATABASES
 
 _KINDS = {
     r"requires the|No module named": "needs a package that cannot be had here",
@@ -108,12 +109,42 @@ def page(verdicts: Sequence[Verdict]) -> str:
         "those of the plain run, every output must be linked to its inputs, and the graph must be the same without "
         "saved values. Times are from single runs on a busy machine: read the ratios as orders of magnitude."
     )
-    lines = [*_summary(verdicts, "# Sweep", about)]
+    models = [v for v in verdicts if v.family not in DATABASES]
+    lines = [*_summary(models, "# Sweep", about), *databases([v for v in verdicts if v.family in DATABASES])]
     lines += ["", "## Names", ""]
-    for family, some in by_family(verdicts):
+    for family, some in by_family(models):
         names = ", ".join(f"{v.name}" for v in sorted(some, key=lambda v: v.name) if v.outcome == "traced")
         lines += [f"**{family}**: {names}", ""]
     return "\n".join(lines)
+
+
+def databases(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """The section on torch's own databases."""
+    if not verdicts:
+        return
+    yield from ("", "## torch's own databases", "")
+    yield (
+        "torch tests itself with databases of sample inputs (`torch.testing._internal`: `op_db`, `module_db`, "
+        "`optim_db`). Every entry is run plainly and traced, on its first samples, in place where it has such a form, "
+        "modules in training and in eval mode, and watched through a backward pass. Results, gradients, arguments, "
+        "buffers and the random state must be bit-equal, `trace.validate()` must find no failure, and no constant may "
+        "be unexplained. Every setting of every optimizer trains a small model with and without `cutaway.record`; "
+        "weights and optimizer state must be bit-equal."
+    )
+    yield from ("", "| database | entries | run | as plain torch | samples | ops | proven |", "|" + "---|" * 7)
+    for family, some in by_family(verdicts):
+        run = [v for v in some if v.is_runnable]
+        same = [v for v in run if v.outcome == "traced"]
+        sums = [sum(v.n_samples for v in run), sum(v.n_ops for v in run), sum(v.n_proven for v in run)]
+        yield f"| {family} | {' | '.join(f'{n:,}' for n in (len(some), len(run), len(same), *sums))} |"
+    opaque, undefined = sum(v.n_opaque for v in verdicts), sum(v.n_undefined for v in verdicts)
+    yield from ("", f"Of the ops that are not proven, {opaque:,} are opaque and {undefined:,} have arbitrary contents.")
+    missing = sorted(v.name for v in verdicts if not v.is_runnable)
+    if missing:
+        yield from ("", f"Without a sample that runs on the CPU: {', '.join(missing)}.")
+    for v in verdicts:
+        if v.is_runnable and v.outcome != "traced":
+            yield f"- {v.family} {v.name}: {v.outcome}: {_cell(v.reason)}"
 
 
 def _summary(verdicts: Sequence[Verdict], title: str, about: str = "") -> Iterator[str]:

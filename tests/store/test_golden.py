@@ -52,7 +52,7 @@ def rewrite_head(path: Path, changes: dict[str, Any]) -> None:
 
 def test_the_golden_archives_are_small_and_name_no_machine() -> None:
     files = [path for path in GOLDEN.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 60_000
+    assert sum(path.stat().st_size for path in files) < 80_000
     for sign in GOLDEN.rglob("*.lease"):
         assert json.loads(sign.read_text())["host"] == "elsewhere"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from cutaway.capture.validation.distance import distance
-from cutaway.capture.validation.validate import UNDEFINED
 from cutaway.core.errors import InputTypeError, NotSavedError, StaleValueError
 from cutaway.core.formatting import listed, plural, type_text
 from cutaway.core.progress import progress
+from cutaway.graph.analysis.nonfinite import UNDEFINED
 from cutaway.graph.diff.align import Alignment, align
 from cutaway.graph.diff.match import MISSING, by_path
 from cutaway.graph.diff.structure import changes, line, output_site

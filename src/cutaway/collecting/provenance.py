@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from cutaway.capture.tensors.conversion import as_tensor
 from cutaway.core import pytree
 from cutaway.core.version import __version__
 from cutaway.store.format.frames import Plain
@@ -70,7 +71,7 @@ def batch_digest(batch: Any) -> str:
     """Digest of the first sample of a batch."""
     digest = blake2b(digest_size=16)
     for path, part in pytree.leaves(batch, lambda value: isinstance(value, (torch.Tensor, np.ndarray))):
-        tensor = torch.as_tensor(part)
+        tensor = as_tensor(part)
         digest.update(f"{path} {list(tensor.shape[1:])} {tensor.dtype}".encode())
         if tensor.numel():
             digest.update(_bytes(tensor.detach().reshape(len(tensor) if tensor.ndim else 1, -1)[0]))

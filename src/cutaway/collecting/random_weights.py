@@ -61,7 +61,7 @@ def _clear_initialized(module: nn.Module) -> None:
 
 def _shuffle(parameter: Tensor) -> None:
     values = parameter.reshape(-1)
-    shuffled = values[torch.randperm(len(values))].reshape(parameter.shape)
+    shuffled = values[torch.randperm(len(values), device="cpu")].reshape(parameter.shape)
     if torch.equal(shuffled, parameter):
         shuffled = torch.randn_like(parameter) * 0.02
     parameter.copy_(shuffled)

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cutaway.capture.tensors.conversion import as_tensor
 from cutaway.capture.units.live_units import UnitDim
 from cutaway.capture.units.sample_dims import SampleDims, is_array
 from cutaway.collecting.batches import Batches, is_sample_data
@@ -161,7 +162,7 @@ class TensorSweep:
     def _to_device(self, batch: Any) -> Any:
         if isinstance(batch, Mapping):
             batch = dict(batch)
-        return pytree.replace(batch, lambda tensor: torch.as_tensor(tensor).to(self._device), is_array)
+        return pytree.replace(batch, lambda tensor: as_tensor(tensor).to(self._device), is_array)
 
     def _run_window(self, batch: Any, n: int, first: int, dtype: Dtype) -> Window:
         pooled_rows: dict[str, Tensor] = {}
@@ -222,7 +223,7 @@ def _mask(batch: Any, n: int) -> NDArray[np.bool_] | None:
     mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
     if mask is None or mask.ndim != 2 or len(mask) != n:
         return None
-    return np.asarray(torch.as_tensor(mask).cpu().numpy(), bool)
+    return np.asarray(as_tensor(mask).cpu().numpy(), bool)
 
 
 def _concatenate(parts: list[Window], n_items: int) -> Window:

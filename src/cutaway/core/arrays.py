@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 MAX_DIMENSIONS = 64
 """NumPy's limit."""
+MAX_EXPANDED = 1 << 36
+"""Most elements of an array that is stored smaller and expanded when read: a file must not fill the memory."""
 _MAX_ELEMENTS = 2**63 - 1
 
 

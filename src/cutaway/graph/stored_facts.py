@@ -36,6 +36,9 @@ class StoredFacts:
     units: Sequence[UnitLayout | None] | None = None
     """The unit layout of each node; None in a trace saved by an older Cutaway."""
 
+    nonfinite: int | None = None
+    """The node at which NaN or Inf first appears, -1 for none; None in a trace saved by an older Cutaway."""
+
     def around(self, node: int) -> tuple[int, ...]:
         """The tests in whose branches a node ran, outermost first."""
         return self.arms.get(node, ())

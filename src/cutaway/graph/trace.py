@@ -11,16 +11,17 @@ from typing import Any, Literal, NoReturn, SupportsIndex, overload
 from cutaway.core import late
 from cutaway.core.arrays import short_repr
 from cutaway.core.call_errors import explain_positional
-from cutaway.core.errors import InputError, InputTypeError, OpenTraceError, SiteSyntaxError
+from cutaway.core.errors import InputTypeError, OpenTraceError, SiteSyntaxError
 from cutaway.core.positions import position
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.analysis.cost_summary import Measure
 from cutaway.graph.analysis.distances import Distances, connected_ops, distances
 from cutaway.graph.analysis.export import networkx_graph, table
+from cutaway.graph.analysis.nonfinite import Nonfinite, first_nonfinite
 from cutaway.graph.analysis.passes import Rolled
 from cutaway.graph.analysis.paths import Paths, critical_path
-from cutaway.graph.analysis.reachability import direct_children
+from cutaway.graph.analysis.reachability import direct_children, grouped_by
 from cutaway.graph.analysis.saved_for_backward import Retained
 from cutaway.graph.analysis.summary import summary
 from cutaway.graph.analysis.units import tied_layouts, unit_layouts
@@ -114,6 +115,11 @@ class Trace:
     def unexplained(self) -> tuple[Op, ...]:
         """Constants made during the run by code that capture cannot see (C++): the graph may be cut there."""
         return tuple(Op(self, node) for node in self.tables.unexplained)
+
+    @cached_property
+    def first_nonfinite(self) -> Nonfinite | None:
+        """The first op that made NaN or Inf of inputs without; None if no saved value has any."""
+        return first_nonfinite(self)
 
     @property
     def inputs(self) -> tuple[Op, ...]:
@@ -267,8 +273,6 @@ class Trace:
             end: the ops at which they end.
             most: the number of paths after which iterating raises `PathLimitError`; None for no limit.
         """
-        if most is not None and (not isinstance(most, int) or most < 0):
-            raise InputError(f"most must be a number of paths, or None for no limit, got {short_repr(most)}.")
         starts = {maker(self.tables.nodes, row) for row in rows_of(self, start)}
         return Paths(self, tuple(sorted(starts)), tuple(sorted(rows_of(self, end))), most)
 
@@ -421,13 +425,13 @@ class Trace:
     # validation
 
     @explain_positional("Write trace.validate(): the trace knows its model and inputs.")
-    def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
+    def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool | None = None) -> Validation:
         """Check that the trace is correct, and report what could not be checked.
 
         Args:
             forward: also run the model again, untraced and with the same random numbers, and compare outputs.
             perturb: also replace the value of each parent and check whether the result changes.
-            retrace: trace the model again with everything saved, validate that trace, and compare this one with it.
+            retrace: trace again with everything saved, validate that, and compare; None: if not all values were saved.
         """
         report: Validation = late.call("Trace.validate", self, forward=forward, perturb=perturb, retrace=retrace)
         return report
@@ -470,11 +474,7 @@ class Trace:
     @cached_property
     def ops_by_call(self) -> dict[int, list[int]]:
         """Module call → the nodes of the ops that ran directly in it."""
-        by_call: dict[int, list[int]] = {}
-        calls = self.tables.nodes.call
-        for node in self.op_nodes:
-            by_call.setdefault(calls[node], []).append(node)
-        return by_call
+        return grouped_by(self.op_nodes, self.tables.nodes.call)
 
     def children_of(self, node: int) -> list[int]:
         return self._children[node]

@@ -61,7 +61,7 @@ class PendingScalars:
         self._pending.clear()
         for entries in by_device.values():
             stacked = torch.stack([tensor for _, _, tensor in entries])
-            host = torch.empty(stacked.shape, dtype=stacked.dtype, pin_memory=stacked.is_cuda)
+            host = torch.empty(stacked.shape, dtype=stacked.dtype, device="cpu", pin_memory=stacked.is_cuda)
             host.copy_(stacked, non_blocking=True)
             event: Any = torch.cuda.Event() if stacked.is_cuda else None
             if event is not None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.interventions.new_values import Change
+from cutaway.capture.tensors.conversion import as_tensor
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
 
@@ -94,7 +95,7 @@ def change_fingerprint(to: Any) -> str:
     if isinstance(to, _PLAIN):
         return str(to)
     if isinstance(to, (Tensor, np.ndarray)):
-        return tensor_fingerprint(torch.as_tensor(to))
+        return tensor_fingerprint(as_tensor(to))
     if isinstance(to, Op):
         return f"{to.label} {change_fingerprint(to.value)}"
     if isinstance(to, Trace):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway.capture.saved import memory_guard
-from cutaway.core.errors import InputError, MemoryLimitError, NotSavedError, SiteError
+from cutaway.core.errors import InputError, InputTypeError, MemoryLimitError, NotSavedError, SiteError
 
 
 @pytest.fixture
@@ -276,3 +277,18 @@ def test_an_op_that_never_comes_again_is_an_error_that_names_it(model: nn.Module
     chosen = cutaway.trace(model, X).ops
     with pytest.raises(SiteError, match=r"save='0.1/relu.1:1' matches nothing in this trace of Sequential"):
         saved(other, chosen)
+
+
+@pytest.mark.parametrize("save", [[-1], [0], ["0", 3]])
+def test_a_position_says_that_it_is_known_only_at_the_end(save: list[Any]) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with (
+        pytest.raises(InputTypeError, match=r"shows only when the run has ended.*save=\[trace\[-?\d\]\]"),
+        cutaway.watch(model, save=save),
+    ):
+        pass
+    with cutaway.watch(model, save=None) as structure:
+        model(torch.ones(1, 2))
+    with cutaway.watch(model, save=[structure[-1]]) as trace:  # what the message says
+        expected = model(torch.ones(1, 2))
+    assert torch.equal(trace[-1].value, expected)

@@ -362,7 +362,7 @@ def test_a_part_of_the_values_proves_what_it_can_and_offers_the_rest() -> None:
     model, x = small()
     with cutaway.watch(model, save=["0/linear", "1/relu"]) as trace:
         model(x)
-    report = trace.validate()
+    report = trace.validate(retrace=False)
     assert report
     assert report.outcomes == {
         "linear_1_1": "without inputs", "relu_1_2": "exact", "linear_2_3": "not saved", "softmax_1_4": "not saved",

@@ -42,8 +42,7 @@ from cutaway.graph.op import Op
 from cutaway.store.reading.archive import Archive
 from cutaway.store.traces.columns import ColumnWriter
 from cutaway.store.traces.encode import structure_of
-from cutaway.store.traces.trace_file import decode_trace, read
-from cutaway.store.traces.values import ValueWriter
+from cutaway.store.traces.trace_file import decode_trace, encode_values, read
 
 NO_PLAIN_VALUES = {"sparse", "nested", "meta"}
 """Models with values that cannot be written as one dense array."""
@@ -357,7 +356,7 @@ def test_one_tensor_under_several_ops_is_written_once(tmp_path: Path) -> None:
 def split_name(trace: Trace) -> tuple[dict[str, Any], dict[str, Raw], dict[str, Any]]:
     """A trace as it would be written, in memory."""
     structure, blocks = structure_of(trace), dict[str, Any]()
-    ValueWriter(lambda name, arrays: blocks.__setitem__(name, _Held(dict(arrays)))).write(trace, structure.columns)
+    encode_values(trace, structure, lambda name, arrays: blocks.__setitem__(name, _Held(dict(arrays))))
     return structure.document, structure.arrays(), blocks
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.interventions.token_positions import current_token_window
+from cutaway.capture.tensors.conversion import as_tensor
 from cutaway.core.errors import EditError, InputError, InputTypeError, UnitError
 from cutaway.core.formatting import short, type_text
 from cutaway.core.sites import Site
@@ -71,7 +72,7 @@ def change_to(to: object) -> Change:
 
 def _as_tensor(value: Any) -> Tensor:
     # Arrays read from disk are read-only, and torch warns about sharing such memory.
-    return torch.as_tensor(np.array(value) if isinstance(value, np.ndarray) else value)
+    return as_tensor(np.array(value) if isinstance(value, np.ndarray) else value)
 
 
 def _constant(value: Tensor, number: complex) -> Tensor:
@@ -148,7 +149,7 @@ def fit_to(given: Any, value: Tensor) -> Tensor:
         array = np.asarray(given)
         if array.dtype.kind not in "biufc":
             raise EditError(f"the new value is {type_text(given)}: a function for to= must return a tensor.")
-        given = torch.as_tensor(array)
+        given = as_tensor(array)
     new: Tensor = given
     if new.dtype != value.dtype or new.device != value.device:
         new = new.to(device=value.device, dtype=value.dtype)

@@ -249,6 +249,11 @@ class Saver:
         for item in items:
             if isinstance(item, Op):
                 self._parse_op(item)
+            elif isinstance(item, int) and not isinstance(item, bool):
+                raise InputTypeError(
+                    f"save={save!r} contains the position {item}, and which op that is shows only when the run has "
+                    f"ended: trace once with save=None, and pass the op, save=[trace[{item}]]."
+                )
             elif not isinstance(item, str):
                 raise InputTypeError(f"save={save!r} contains {item!r}: {_SAVE_HELP}")
             elif item == "**":

@@ -25,7 +25,7 @@ class StoredValue:
 
     def load(self) -> Tensor:
         if 0 in self.shape:
-            return torch.empty(self.shape, dtype=self.dtype)
+            return torch.empty(self.shape, dtype=self.dtype, device="cpu")
         size = self.offset + torch.Size(self.shape).numel() * self.dtype.itemsize
         data = torch.from_file(str(self.path), shared=False, size=size, dtype=torch.uint8)[self.offset :]
         if self.offset % self.dtype.itemsize:

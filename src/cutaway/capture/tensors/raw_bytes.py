@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from cutaway.core.arrays import DTYPES, MAX_DIMENSIONS, Raw
+from cutaway.core.arrays import DTYPES, MAX_DIMENSIONS, MAX_EXPANDED, Raw
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import type_text
 
@@ -32,6 +32,32 @@ def raw(tensor: Tensor) -> Raw:
             reason = str(error).strip().partition("\n")[0]
             raise InputError(f"{_describe(tensor)} has no plain values ({reason}): {_remedy(tensor)}.") from error
         return Raw(_name(tensor.dtype), tuple(tensor.shape), data)
+
+
+def compact(tensor: Tensor) -> tuple[Raw, tuple[int, ...]]:
+    """The bytes of a tensor without the repetitions that `expand` makes, and the shape to which they are expanded.
+
+    >>> stored, shape = compact(torch.tensor([[1.0], [2.0]]).expand(2, 1000))
+    >>> stored.shape, stored.nbytes, shape
+    ((2, 1), 8, (2, 1000))
+
+    The shape is empty if nothing is repeated.
+    """
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        if type(tensor) in (Tensor, torch.nn.Parameter) and _is_expanded(tensor):
+            dims = zip(tensor.shape, tensor.stride(), strict=True)
+            index = tuple(slice(0, 1) if size > 1 and not stride else slice(None) for size, stride in dims)
+            return raw(tensor.detach()[index]), tuple(tensor.shape)
+    return raw(tensor), ()
+
+
+def _is_expanded(tensor: Tensor) -> bool:
+    # A packed dtype has more numbers than elements in its last dimension.
+    is_plain = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta
+    if not is_plain or _name(tensor.dtype) not in DTYPES or _name(tensor.dtype) == "float4_e2m1fn_x2":
+        return False
+    is_small = 0 < tensor.numel() <= MAX_EXPANDED
+    return is_small and any(size > 1 and not stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 @cache

@@ -26,7 +26,7 @@ def after_writes(values: Sequence[Any], spans: Sequence[Span] | None) -> Tensor 
     if n_bytes > _MAX_BYTES:
         return None
     # As bytes: views of one storage may have different dtypes.
-    memory = torch.zeros(n_bytes, dtype=torch.uint8)
+    memory = torch.zeros(n_bytes, dtype=torch.uint8, device="cpu")
     for value, span in zip(values, spans, strict=True):
         if tuple(value.shape) != span.shape or value.element_size() != span.itemsize:
             return None

@@ -41,31 +41,19 @@ from cutaway.core.formatting import listed
 from cutaway.core.progress import progress
 from cutaway.core.pytree import leaves
 from cutaway.graph.analysis.consistency import problems
+from cutaway.graph.analysis.nonfinite import UNDEFINED
 from cutaway.graph.control_flow.source import is_users
 from cutaway.graph.op import Op
 from cutaway.graph.tables import ALIAS, OPAQUE
 from cutaway.graph.trace import Trace
 from cutaway.results.validation import Coverage, Failure, Outcome, Validation, What
 
-UNDEFINED = frozenset(
-    [
-        "empty",
-        "empty_like",
-        "new_empty",
-        "empty_strided",
-        "new_empty_strided",
-        "empty_permuted",
-        "resize_",
-        "resize_as_",
-    ]
-)
-"""Functions whose results have undefined contents."""
 _MAX_REASON = 300
 _MANY = 8
 """With more arguments than this, those of a `stack` are perturbed all at once: one by one is quadratic."""
 
 
-def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
+def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrace: bool | None = None) -> Validation:
     """Validates a trace; `Trace.validate` documents the options."""
     tables = trace.tables
     if tables.read_from:
@@ -82,7 +70,7 @@ def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrac
     check.ops()
     if retrace:
         check.retrace()
-    elif forward:
+    elif forward and not (retrace is None and check.retrace_if_needed()):
         check.outputs()
     return check.report()
 
@@ -98,6 +86,7 @@ class _Check:
         self.n_felt = self.n_unfelt = self.n_outputs = 0
         self.deviation = 0.0
         self.other: Validation | None = None
+        self.is_rerunnable = True
         self._calls: dict[int, FunctionCall] = {}
 
     def fail(self, what: What, node: int, reason: str) -> None:
@@ -173,6 +162,9 @@ class _Check:
                 value = saved_value(self.trace, op.node)
             except MissingValue:
                 continue
+            # Memory that was never written to may be the same in two runs and another in the third.
+            if self.outcomes.get(op.node) == "undefined":
+                continue
             if path not in first or not (bit_equal(first[path], value) or is_close(first[path], value)):
                 wrong.append((path, op.node))
             else:
@@ -197,6 +189,25 @@ class _Check:
                 self.notes.append(f"output {path!r} was not compared: two runs of the model without capture differ")
             else:
                 self.fail("output", node, f"output {path!r} differs in a run without capture and with the same seed")
+
+    def retrace_if_needed(self) -> bool:
+        """Proves a trace with few saved values by a second one with all of them; returns whether that was possible."""
+        if self.trace.tables.saved_all or self.trace.tables.is_transformed or self.trace.error is not None:
+            return False
+        if not any(outcome in _MISSING for outcome in self.outcomes.values()):
+            return False
+        failures, outcomes = list(self.failures), dict(self.outcomes)
+        try:
+            self.retrace()
+        except Exception as error:  # nobody asked for a second trace: say why there is none
+            self.failures, self.outcomes, self.other = failures, outcomes, None
+            reason = str(error) if isinstance(error, CannotValidateError) else f"tracing again raised {_text(error)}"
+            self.notes.append(f"not all values were saved, and {reason.removesuffix('.')}")
+            self.is_rerunnable = False
+            return False
+        saved, total = len(self.trace.saved), len(self.trace)
+        self.notes.append(f"{saved} of {total} values were saved: the ops were proven in a second trace of the model")
+        return True
 
     def retrace(self) -> None:
         """Traces again with everything saved, validates that trace, and compares the values of this trace with it."""
@@ -396,10 +407,12 @@ class _Check:
             if self.trace.tables.is_transformed:
                 self.notes.append("the values were saved through transform=, so no op can be replayed on them")
             how = "trace.validate(retrace=True) runs the model again with everything saved"
-            self.notes.append(f"not all values were saved: {how}")
+            if self.is_rerunnable:
+                self.notes.append(f"not all values were saved: {how}")
 
 
 _NOTHING: Any = object()
+_MISSING: tuple[Outcome, ...] = ("without inputs", "not saved")
 _OUTCOMES: dict[str, Outcome] = {
     "exact": "exact",
     "close": "close",

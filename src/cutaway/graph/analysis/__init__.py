@@ -7,6 +7,7 @@ distances           Distances of each op from inputs and outputs; orphans
 equivalence         Equivalence classes of function calls, among which recurrence looks for passes of one op
 export              Exports a trace as a table and as a networkx graph
 flops               Counts floating-point operations from the shapes of arguments
+nonfinite           Finds where NaN or Inf first appears in a trace
 passes              `Passes`: all passes of one op; `Rolled`: the ops of a trace, rolled up
 paths               Paths between ops, and the critical path of a trace
 reachability        Ancestors, descendants and heaviest chains of rows

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cutaway.core.errors import PathLimitError
+from cutaway.core.arrays import short_repr
+from cutaway.core.errors import InputError, PathLimitError
 from cutaway.core.formatting import plural
 from cutaway.graph.analysis.cost_summary import Measure, weights
 from cutaway.graph.analysis.reachability import best_chains, chain, downstream, upstream
@@ -34,6 +35,10 @@ class Paths:
     """Rows at which they end."""
     most: int | None = 10_000
     """The number of paths after which iterating raises `PathLimitError`; None for no limit."""
+
+    def __post_init__(self) -> None:
+        if self.most is not None and (not isinstance(self.most, int) or self.most < 0):
+            raise InputError(f"most must be a number of paths, or None for no limit, got {short_repr(self.most)}.")
 
     @property
     def ops(self) -> Selection:

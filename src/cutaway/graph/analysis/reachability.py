@@ -76,3 +76,11 @@ def direct_children(ops: Sequence[int], parents: Sequence[tuple[int, ...]]) -> l
             if not siblings or siblings[-1] != node:
                 siblings.append(node)
     return children
+
+
+def grouped_by(nodes: Iterable[int], keys: Sequence[int]) -> dict[int, list[int]]:
+    """Key → the rows that have it, in order."""
+    groups: dict[int, list[int]] = {}
+    for node in nodes:
+        groups.setdefault(keys[node], []).append(node)
+    return groups

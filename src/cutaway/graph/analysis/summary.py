@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cutaway.core.formatting import clipped, human_bytes, human_number, human_seconds, listed, plural
+from cutaway.graph.analysis.nonfinite import mention
 
 if TYPE_CHECKING:
     from cutaway.graph.op import Op
@@ -55,6 +56,8 @@ def _oddities(trace: Trace) -> list[str]:
     if trace.unexplained:
         labels = listed(op.label for op in trace.unexplained)
         lines.append(f"  UNEXPLAINED {labels}, made by code that capture cannot see")
+    if (nonfinite := mention(trace)) is not None:
+        lines.append(f"  NONFINITE   {nonfinite}")
     if trace.error is not None:
         first, *_ = str(trace.error).splitlines() or [""]
         lines.append(f"  STOPPED     {type(trace.error).__name__}: {first}")

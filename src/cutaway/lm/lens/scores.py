@@ -38,8 +38,10 @@ class Scores:
     @staticmethod
     def empty(n_layers: int, n_targets: int, k: int, n_watched: int) -> Scores:
         size = (n_layers, n_targets)
-        whole = (torch.zeros(*size, *more, dtype=torch.long) for more in ((), (k,), (n_watched,)))
-        real = (torch.zeros(*size, *more, dtype=torch.double) for more in ((), (), (), (k,), (n_watched,)))
+        whole = (torch.zeros(*size, *more, dtype=torch.long, device="cpu") for more in ((), (k,), (n_watched,)))
+        real = (
+            torch.zeros(*size, *more, dtype=torch.double, device="cpu") for more in ((), (), (), (k,), (n_watched,))
+        )
         ranks, top_ids, watched_ranks = whole
         logprobs, entropies, kl, top_logprobs, watched_logprobs = real
         return Scores(ranks, logprobs, entropies, kl, top_ids, top_logprobs, watched_ranks, watched_logprobs)
@@ -54,8 +56,8 @@ class Scorer:
     """(target,)."""
     watched: Tensor
     """(token,)."""
-    _scratch: Tensor = field(default_factory=lambda: torch.empty(0))
-    _end: Tensor = field(default_factory=lambda: torch.empty(0))
+    _scratch: Tensor = field(default_factory=lambda: torch.empty(0, device="cpu"))
+    _end: Tensor = field(default_factory=lambda: torch.empty(0, device="cpu"))
     """(class,): the output probabilities of the current target."""
     _end_entropy: float = 0.0
     _has_gaps: bool = False
@@ -66,7 +68,7 @@ class Scorer:
             self._add(target, layers[start : start + _CELLS], _wide(logits[start : start + _CELLS]))
 
     def _add(self, target: int, layers: range, z: Tensor) -> None:
-        at = (torch.tensor(list(layers)), target)
+        at = (torch.tensor(list(layers), device="cpu"), target)
         k = self.scores.top_ids.shape[-1]
         top, ids = top_k(z, max(k, 1))
         is_first = layers[0] == len(self.scores.ranks) - 1

@@ -114,7 +114,7 @@ def _logits(run: PromptRun, cells: Tensor, hidden: Tensor, rows: Tensor, *, at_h
     """(target, class): the logits for streams at the rows of the targets; `at_head`: before any soft cap."""
     if is_pooled(run):
         whole = hidden.expand(len(rows), -1, -1).clone()
-        whole[torch.arange(len(rows)), rows] = cells
+        whole[torch.arange(len(rows), device=rows.device), rows] = cells
         given = whole
     else:
         given = cells[None]
@@ -154,7 +154,7 @@ def source_positions(run: PromptRun, hidden: Tensor) -> Tensor | None:
 def _expand_scales(frozen: FrozenNorm, hidden: Tensor, rows: Tensor) -> FrozenNorm:
     """The norm with a scale for each position of each sample; only those of the targets matter."""
     scales = torch.ones(len(rows), len(hidden), dtype=torch.float64, device=hidden.device)
-    scales[torch.arange(len(rows)), rows] = frozen.scales
+    scales[torch.arange(len(rows), device=rows.device), rows] = frozen.scales
     return FrozenNorm(frozen.gain, frozen.bias, scales.reshape(-1), frozen.is_centered)
 
 

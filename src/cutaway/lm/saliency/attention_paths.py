@@ -53,8 +53,8 @@ def _target_positions(run: PromptRun) -> list[int]:
 
 
 def _scores(shares: Any) -> TargetScores:
-    scores = torch.tensor(shares, dtype=torch.float64)  # (target, position)
-    return TargetScores(scores, scores, torch.full((len(scores),), torch.nan, dtype=torch.float64))
+    scores = torch.tensor(shares, dtype=torch.float64, device="cpu")  # (target, position)
+    return TargetScores(scores, scores, scores.new_full((len(scores),), torch.nan))
 
 
 def _to_numpy(weights: Tensor) -> Any:

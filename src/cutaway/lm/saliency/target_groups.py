@@ -43,7 +43,7 @@ def group_targets(rows: Sequence[int], at_once: int) -> list[list[int]]:
 
 def merge_groups(scores: Sequence[TargetScores], parts: Sequence[Sequence[int]], n: int) -> TargetScores:
     """The scores of all groups in the order of the targets, (target, position), padded to the whole text."""
-    order = torch.tensor([i for part in parts for i in part]).argsort()
+    order = torch.tensor([i for part in parts for i in part], device="cpu").argsort()
 
     def padded(values: list[Tensor]) -> Tensor:
         wide = [torch.nn.functional.pad(each, (0, n - each.shape[-1])) for each in values]

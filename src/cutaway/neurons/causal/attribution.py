@@ -17,6 +17,7 @@ from cutaway.capture.interventions.edit import edit
 from cutaway.capture.interventions.new_values import Change
 from cutaway.capture.model.eval_mode import eval_mode
 from cutaway.capture.observe import Observation, check_single, no_value_error, observe
+from cutaway.capture.tensors.conversion import as_tensor
 from cutaway.core.errors import InputError, InputTypeError, UnitError
 from cutaway.core.formatting import plural, type_text
 from cutaway.core.sites import Site
@@ -296,7 +297,7 @@ class _Run:
             )
         if len(classes) < self.first + n:
             raise InputError(f"target has {plural(len(classes), 'value')}: pass one integer class per sample.")
-        every = torch.as_tensor(classes)
+        every = torch.as_tensor(classes, device="cpu")
         return every[self.first : self.first + n].long().to(logits.device)
 
     def _run_baseline(self, end: _RunValues, sites: Sequence[str] | None = None) -> _RunValues:
@@ -413,7 +414,7 @@ def _means(
         run = _Run(model, to_device(batch, model), sites, _without_target(plan), 0, layouts)
         point = run._run_model(sites, {}, with_gradients=False)
         for site in sites:
-            rows = torch.as_tensor(run._to_rows(point, site, point.values[site]))
+            rows = as_tensor(run._to_rows(point, site, point.values[site]))
             mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
             is_masked = mask is not None and tuple(mask.shape) == tuple(rows.shape[:2])
             n = int(mask.sum()) if is_masked and mask is not None else rows.shape[0] * rows.shape[1]
@@ -428,7 +429,7 @@ def _without_target(plan: Plan) -> Plan:
 
 
 def _zero_target(output: Any, batch: Any) -> Tensor:
-    return torch.zeros(1)
+    return torch.zeros(1, device="cpu")
 
 
 def _logits(output: Any) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.tensors.conversion import as_tensor
 from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, trace_hidden_run
 from cutaway.capture.units.sample_dims import SampleDims, is_array
 from cutaway.core import pytree
@@ -137,7 +138,7 @@ def to_device(batch: Any, model: nn.Module) -> Any:
     """Move a batch to the device of the model."""
     device = next((tensor.device for tensor in (*model.parameters(), *model.buffers())), torch.device("cpu"))
     given = dict(batch) if isinstance(batch, Mapping) else batch
-    return pytree.replace(given, lambda part: torch.as_tensor(part).to(device), is_array)
+    return pytree.replace(given, lambda part: as_tensor(part).to(device), is_array)
 
 
 def tokenize_texts(tokenizer: Any, texts: Any) -> Any:

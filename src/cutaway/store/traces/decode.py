@@ -18,7 +18,7 @@ from cutaway.graph.trace import Trace
 from cutaway.store.format.fields import count, counts, mapping, number, text
 from cutaway.store.traces.arguments import decode_all_arguments
 from cutaway.store.traces.columns import ColumnReader
-from cutaway.store.traces.encode import KINDS, VERSION
+from cutaway.store.traces.encode import EXPANDED_VERSION, KINDS, VERSION
 from cutaway.store.traces.values import ValueReader
 
 _ANY = -(1 << 63)
@@ -29,6 +29,8 @@ def trace_of(document: object, columns: ColumnReader, values: ValueReader, *, re
     head = mapping(document, "the document of the trace")
     if count(head.get("version"), "the version of the trace") > VERSION:
         raise VersionError(f"the trace has version {head['version']}; this version of Cutaway reads up to {VERSION}.")
+    if head["version"] >= EXPANDED_VERSION and "arrays/expanded" not in columns:
+        raise DamagedError("the column 'arrays/expanded' is missing: values would have the wrong shape.")
     trace = Trace()
     trace.fill(_TraceDecoder(head, columns, values).tables(read_from), orphans=_truth(head, "orphans"))
     return trace
@@ -292,7 +294,14 @@ class _TraceDecoder:
             recurrent=[tuple(row) for row in recurrent],
             flops=dict(zip(with_flops, columns.numbers("flops/number", len(with_flops)), strict=True)),
             units=self._units() if "units" in columns else None,
+            nonfinite=self._nonfinite(),
         )
+
+    def _nonfinite(self) -> int | None:
+        node = self.head.get("first_nonfinite")
+        if node is not None and (type(node) is not int or not -1 <= node < self.n_nodes):
+            raise DamagedError(f"the first value that is not finite is that of node {node!r}, which does not exist.")
+        return node
 
     def _units(self) -> list[UnitLayout | None]:
         written = self.columns.optional_texts("units", self.n_nodes)

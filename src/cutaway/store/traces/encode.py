@@ -18,7 +18,10 @@ from cutaway.store.format.frames import Plain
 from cutaway.store.traces.arguments import Encoder
 from cutaway.store.traces.columns import ColumnWriter
 
-VERSION: Final = 1
+EXPANDED_VERSION: Final = 2
+"""Of a trace with arrays that are expanded; any other has version 1, so that older versions of Cutaway can read it."""
+VERSION: Final = EXPANDED_VERSION
+"""The newest version that this code reads."""
 KINDS: Final = (OP, INPUT, PARAMETER, BUFFER, CONSTANT)
 _MAX_MESSAGE, _MAX_FLOPS = 10_000, 2**63 - 1
 
@@ -59,7 +62,7 @@ def _document(trace: Trace) -> dict[str, Plain]:
     error = tables.error
     kind = type(error).__name__
     return {
-        "version": VERSION,
+        "version": 1,
         "n_nodes": len(tables.nodes),
         "model_name": tables.model_name,
         "is_compiled": tables.compiled,
@@ -72,6 +75,7 @@ def _document(trace: Trace) -> dict[str, Plain]:
         "is_transformed": tables.is_transformed,
         "is_replay": tables.is_replay,
         "orphans": trace._orphans,
+        "first_nonfinite": -1 if trace.first_nonfinite is None else trace.first_nonfinite.op.node,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cutaway.core.arrays import Raw
@@ -15,7 +15,7 @@ from cutaway.graph.trace import Trace
 from cutaway.store.reading.archive import Archive
 from cutaway.store.traces.columns import ColumnReader
 from cutaway.store.traces.decode import trace_of
-from cutaway.store.traces.encode import structure_of
+from cutaway.store.traces.encode import EXPANDED_VERSION, Structure, structure_of
 from cutaway.store.traces.values import Arrays, ValueReader, ValueWriter
 from cutaway.store.writing.writer import Writer
 
@@ -27,14 +27,22 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     """Write a trace to a new folder; see `Trace.save`."""
     structure = structure_of(trace)  # first, so that a failure leaves no folder behind
     with Writer(path, kind="trace") as writer:
-        values = ValueWriter(writer.block)
-        values.write(trace, structure.columns)
+        values = encode_values(trace, structure, writer.block)
         writer.block(_STRUCTURE, structure.arrays())
         writer.document(_DOCUMENT, structure.document)  # last: its presence marks the trace as complete
     if writer.problems:
         raise StoreError(f"cannot write the trace to {os.fspath(path)}: {'; '.join(writer.problems)}.")
     if values.lost:
         warnings.warn(_warning(values.lost), UserWarning, stacklevel=4)
+
+
+def encode_values(trace: Trace, structure: Structure, put: Callable[[str, Mapping[str, Raw]], object]) -> ValueWriter:
+    """Pass the values to `put`, block by block, and complete the structure."""
+    values = ValueWriter(put)
+    values.write(trace, structure.columns)
+    if values.has_expanded:
+        structure.document["version"] = EXPANDED_VERSION
+    return values
 
 
 def _warning(lost: Counter[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
-from cutaway.core.arrays import Raw
+from cutaway.core.arrays import MAX_DIMENSIONS, MAX_EXPANDED, Raw, short_repr
 from cutaway.core.errors import DamagedError, InputError, StaleValueError
 from cutaway.core.formatting import type_text
 from cutaway.graph.op import Op
@@ -47,13 +48,24 @@ class StoredArray:
 
     arrays: Arrays
     name: str
+    expanded: tuple[int, ...] = ()
+    """The shape to which the stored array is expanded; empty if it is stored as it is."""
 
     def raw(self) -> Raw:
-        """Its bytes."""
+        """The bytes on disk, before they are expanded."""
         return self.arrays.raw(self.name)
 
     def load(self) -> NDArray[Any]:
-        return self.raw().array()
+        array = self.raw().array()
+        if not self.expanded:
+            return array
+        # `broadcast_to` would also add dimensions in front, which a writer never does.
+        if array.ndim != len(self.expanded):
+            raise DamagedError(f"an array of shape {array.shape} cannot be expanded to {self.expanded}.")
+        try:
+            return np.broadcast_to(array, self.expanded)
+        except ValueError as error:
+            raise DamagedError(f"the value {self.name!r} of this trace cannot be expanded: {error}.") from error
 
 
 @dataclass(slots=True)
@@ -73,6 +85,8 @@ class ValueWriter:
     _slots: dict[tuple[int, int | None], Slot] = field(default_factory=dict)
     """Where each object (by id and version) was written: shared values are written once."""
     _arrays: list[tuple[int, str]] = field(default_factory=list)
+    _expanded: list[tuple[int, ...]] = field(default_factory=list)
+    """For each array, the shape to which it is expanded; empty if it is stored as it is."""
     _plain: list[str] = field(default_factory=list)
     _reasons: dict[str, int] = field(default_factory=dict)
 
@@ -92,8 +106,15 @@ class ValueWriter:
             columns.numbers(f"grads/{name}", [row[i] for row in grads])
         columns.numbers("arrays/block", [block for block, _ in self._arrays])
         columns.texts("arrays/name", [name for _, name in self._arrays])
+        if self.has_expanded:
+            columns.rows("arrays/expanded", self._expanded)
         columns.texts("plain", self._plain)
         columns.texts("lost", list(self._reasons))
+
+    @property
+    def has_expanded(self) -> bool:
+        """Whether an array is stored smaller than its value: readers of version 1 would give the wrong shape."""
+        return any(self._expanded)
 
     def _value(self, trace: Trace, node: int) -> Slot:
         value, version = trace.tables.nodes.value[node], trace.tables.nodes.version[node]
@@ -127,14 +148,14 @@ class ValueWriter:
         if getattr(value, "is_meta", False):
             return self._store_lost(_NO_VALUES)
         try:
-            raw = _raw(value)
+            raw, expanded = _raw(value)
         except InputError as error:
             reason = str(error).partition(":")[0]
             self.lost[reason] += 1
             return self._store_lost(reason)
         if raw is None:
             return self._store_plain(value)
-        return self._store_array(name, raw)
+        return self._store_array(name, raw, expanded)
 
     def _store_plain(self, value: Any) -> Slot:
         text = Encoder(lambda _: False, _MAX_ITEMS).value(value)
@@ -148,7 +169,7 @@ class ValueWriter:
     def _store_lost(self, reason: str) -> Slot:
         return _LOST, self._reasons.setdefault(reason, len(self._reasons))
 
-    def _store_array(self, name: str, raw: Raw) -> Slot:
+    def _store_array(self, name: str, raw: Raw, expanded: tuple[int, ...]) -> Slot:
         if self._block and (self._n_bytes + raw.nbytes > _MAX_BYTES or len(self._block) >= _MAX_ARRAYS):
             self._flush()
         if name in self._block:
@@ -156,6 +177,7 @@ class ValueWriter:
         self._block[name] = raw
         self._n_bytes += raw.nbytes
         self._arrays.append((self._n_blocks, name))
+        self._expanded.append(expanded)
         return _ARRAY, len(self._arrays) - 1
 
     def _flush(self) -> None:
@@ -169,17 +191,17 @@ def block_name(number: int) -> str:
     return f"values/{number}"
 
 
-def _raw(value: Any) -> Raw | None:
-    """The bytes of a tensor or an array; None for anything else."""
+def _raw(value: Any) -> tuple[Raw | None, tuple[int, ...]]:
+    """The bytes of a tensor or an array, and the shape to which they are expanded; None for anything else."""
     if isinstance(value, StoredArray):
-        return value.raw()
+        return value.raw(), value.expanded
     if isinstance(value, np.ndarray):
-        return Raw.of(value)
+        return Raw.of(value), ()
     if not hasattr(value, "detach"):
-        return None
+        return None, ()
     if getattr(value, "is_quantized", False):
         value = value.dequantize()  # its integers are useless without scale and zero point
-    raw: Raw = late.call("raw", value)
+    raw: tuple[Raw, tuple[int, ...]] = late.call("raw.compact", value)
     return raw
 
 
@@ -200,10 +222,20 @@ class ValueReader:
         for number, name in zip(numbers, names, strict=True):
             if name not in names_of[number]:
                 raise DamagedError(f"the value {name!r} is missing from block {block_name(number)!r} of this trace.")
-        stored = [StoredArray(blocks[number], name) for number, name in zip(numbers, names, strict=True)]
+        rows = zip(numbers, names, self._expanded(len(names)), strict=True)
+        stored = [StoredArray(blocks[number], name, expanded) for number, name, expanded in rows]
         plain = decode_values(self.columns.texts("plain", None))
         lost = [Unsaved(reason) for reason in self.columns.texts("lost", None)]
         self._by_state = [[UNSAVED], stored, plain, lost]
+
+    def _expanded(self, n: int) -> list[tuple[int, ...]]:
+        if "arrays/expanded" not in self.columns:
+            return [()] * n
+        shapes = [tuple(row) for row in self.columns.rows("arrays/expanded", n, high=MAX_EXPANDED + 1)]
+        for shape in shapes:
+            if len(shape) > MAX_DIMENSIONS or math.prod(shape) > MAX_EXPANDED:
+                raise DamagedError(f"a value of this trace is expanded to {short_repr(list(shape))}: too large.")
+        return shapes
 
     def _block(self, number: int) -> Arrays:
         try:

@@ -92,7 +92,7 @@ def train_like_neurox(
     # Drawn on the CPU, as NeuroX does; generators of GPUs need not be saved.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layer = torch.nn.Linear(n_units, n_outputs)
+        layer = torch.nn.Linear(n_units, n_outputs, device="cpu")
     first = next(iter(batches()))[0]
     layer = layer.to(first.device, first.dtype)
     optimizer = torch.optim.Adam(layer.parameters(), lr=NEUROX_RATE)
