@@ -194,7 +194,7 @@ def test_a_folder_opens_on_its_start_page_whose_names_become_links(page: Page, t
         shelf.ranking().save(tmp_path / "first")
         page.locator(".cell-link", has_text="first").click()
         titled(page, "Units ranked by mine")
-        page.keyboard.press("0")
+        page.keyboard.press("9")
         save_trace(tmp_path / "runs" / "net.trace")
         page.locator(".cell-link", has_text="net.trace").click()
         page.locator(".ops-panel code", has_text="net.trace").or_(page.locator(".ops-panel canvas")).first.wait_for()
