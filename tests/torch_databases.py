@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.testing._internal import common_utils
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 from torch.testing._internal.common_optimizers import optim_db
@@ -26,6 +27,9 @@ from cutaway import Trace
 from cutaway.graph.analysis.nonfinite import UNDEFINED
 from tests.oracles import random_states, same, tensors
 
+# Importing torch's test utilities replaces how scripts are called, in the whole process and for good.
+torch._C.ScriptFunction.__call__ = common_utils.func_call  # type: ignore[method-assign]
+torch._C.ScriptMethod.__call__ = common_utils.meth_call  # type: ignore[method-assign]
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 """The first of these that a function supports is used."""
 STEPS = 3

@@ -134,7 +134,7 @@ def test_a_trace_cannot_be_read_inside_its_own_block(model: nn.Module) -> None:
 
 
 def test_bad_ways_of_saving_are_refused(model: nn.Module) -> None:
-    with pytest.raises(InputError, match=r"save=\[3\] contains 3"), cutaway.watch(model, save=[3]):
+    with pytest.raises(InputError, match=r"save=\[3\] contains the position 3"), cutaway.watch(model, save=[3]):
         pass
     with pytest.raises(InputError, match=r"keep=5: use 'reference'"), cutaway.watch(model, keep=5):
         pass

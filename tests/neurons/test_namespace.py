@@ -17,7 +17,7 @@ def test_every_name_is_found_again_and_documented() -> None:
             assert callable(found), name
             assert found.__doc__, name
     assert dir(cutaway.neurons) == cutaway.neurons.__all__
-    with pytest.raises(AttributeError, match="it offers Span, ablate, "):
+    with pytest.raises(AttributeError, match="It has Span, ablate, "):
         _ = cutaway.neurons.nothing
 
 
