@@ -387,6 +387,7 @@ for _ in range(6):
         run.log(loss=loss)
 run.close()
 print(",".join(p.detach().numpy().tobytes().hex() for p in model.parameters()))
+dist.barrier()  # a rank that leaves while the other still talks to it may abort it (gloo, torch 2.13)
 dist.destroy_process_group()
 """
 
