@@ -114,7 +114,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A fresh page. The test fails if an error was logged in it, or if it asked for something on the network."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
     page, seen = context.new_page(), Seen()
     page.keyboard.press = drawing(type(page.keyboard).press, lambda _: page).__get__(page.keyboard)
     page.on("console", seen.note_console)

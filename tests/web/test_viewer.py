@@ -303,11 +303,12 @@ def test_back_and_forward_go_from_place_to_place(look: Look) -> None:
     at_rest(look.page, "tab=curves")
     look.tab("Notes")
     at_rest(look.page, "tab=notes")
-    look.page.go_back()
+    # Not Playwright's go_back: it waits for a navigation, and may miss one inside the page.
+    look.page.evaluate("() => history.back()")
     look.until(lambda seen: seen.tab == "Curves")
-    look.page.go_back()
+    look.page.evaluate("() => history.back()")
     look.until(lambda seen: (seen.tab, seen.node) == ("Tensors", TENSOR))
-    look.page.go_forward()
+    look.page.evaluate("() => history.forward()")
     look.until(lambda seen: seen.tab == "Curves")
 
 
