@@ -24,7 +24,7 @@ from cutaway.graph.op import Op as Op
 from cutaway.graph.trace import Trace as Trace
 from cutaway.lm.generation.generate import generate as generate
 from cutaway.recording.record import record as record
-from cutaway.results.generation import Generation as Generation
+from cutaway.results.lm.generation import Generation as Generation
 from cutaway.server.show import show as show
 from cutaway.store.activations.activations import Activations as Activations
 from cutaway.store.load import load as load

@@ -15,7 +15,7 @@ from tests.lm.tiny_lms import CONTEXT, tiny, tokenizer
 
 import cutaway
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 ROWS = np.random.default_rng(0).normal(size=(12, 4))
 

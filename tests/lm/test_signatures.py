@@ -12,7 +12,7 @@ import cutaway
 from cutaway.core import late
 from cutaway.lm.factorization.factorize import factorize
 from cutaway.lm.factorization.factors import factors
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 ANALYSES = ["saliency", "lens", "factors", "attention", "logit_attribution"]
 

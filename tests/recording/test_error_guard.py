@@ -18,23 +18,9 @@ from torch.optim import optimizer as torch_optimizer
 from torch.utils.checkpoint import checkpoint
 
 import cutaway
-from cutaway.recording import (
-    autograd_graph,
-    backward_calls,
-    environment,
-    gradients,
-    models,
-    module_calls,
-    op_values,
-    recorder,
-    sample_fields,
-    scalars,
-    step,
-    step_graph,
-    tensors,
-    values,
-)
-from cutaway.recording import hooks as hooks_module
+from cutaway.recording import environment, models, recorder, sample_fields, scalars, step, step_graph, tensors, values
+from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values
+from cutaway.recording.hooks import step_hooks as hooks_module
 from cutaway.recording.statistics import summary
 
 N_STEPS = 3

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import optimizer as torch_optimizer
 
 import cutaway
-from cutaway.recording.hooks import StepHooks
+from cutaway.recording.hooks.step_hooks import StepHooks
 from cutaway.recording.recorder import Recorder
 from cutaway.recording.step import RecordedStep
 from cutaway.store.runs.run import Run

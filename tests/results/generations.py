@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.lm.tiny_lms import tiny, tokenizer
 
 import cutaway
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 ASKED: dict[str, Callable[[], Generation]] = {
     "greedy": lambda: cutaway.generate(tiny("llama"), tokenizer(), "the cat", max_new_tokens=4),

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import cutaway
-from cutaway.results.comparison import Stability
-from cutaway.results.ranking import ranked
+from cutaway.results.neurons.comparison import Stability
+from cutaway.results.neurons.ranking import ranked
 from cutaway.results.result import Result
 from cutaway.views.pages.model import Heatmap, Page
 

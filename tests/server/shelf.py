@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.ranking import Ranking, ranked
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import Page, Prose, Section
 

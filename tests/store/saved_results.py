@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.ranking import Ranking, ranked
 from cutaway.results.result import Result
 from cutaway.store.activations.unit_selection import UnitNames, Units
 from cutaway.store.activations.windows import CollectedSite

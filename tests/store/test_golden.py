@@ -17,8 +17,8 @@ from tests.store.golden.make import shown
 import cutaway
 from cutaway import Activations, Run
 from cutaway.core.errors import VersionError
-from cutaway.results.generation import Generation
-from cutaway.results.ranking import Ranking
+from cutaway.results.lm.generation import Generation
+from cutaway.results.neurons.ranking import Ranking
 from cutaway.store.format import manifest
 from cutaway.store.format.frames import MAGIC, encode, scan
 from cutaway.store.reading.archive import Archive

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode, handle_torch_function
 
-from cutaway.capture.composites import open_code
 from cutaway.capture.model.rng_state import current_autocast, generators_used
+from cutaway.capture.patches.composites import open_code
 from cutaway.capture.torch_functions import (
     BACKWARD,
     COMPOSITE,

@@ -18,12 +18,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.eager import force_eager
 from cutaway.capture.interventions.op_edit import OpEdits
 from cutaway.capture.interventions.regions import Region
 from cutaway.capture.interventions.targets import ModelIndex, Target, requested_sites
 from cutaway.capture.module_hooks import tensors_in
 from cutaway.capture.outputs import tensors_returned
+from cutaway.capture.patches.eager import force_eager
 from cutaway.capture.sessions import in_hidden_run
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site

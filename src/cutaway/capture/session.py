@@ -11,20 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture import composites, monkeypatch, sessions
+from cutaway.capture import sessions
 from cutaway.capture.failure import record_failure
 from cutaway.capture.function_mode import DisabledWatcher, Ledger, Watcher, remove_mode
 from cutaway.capture.gradients import Gradients
-from cutaway.capture.higher_order import install_higher_order
 from cutaway.capture.model.inventory import Inventory
 from cutaway.capture.model.tree import buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.module_hooks import Call, ModuleHooks
 from cutaway.capture.partial_trace import PartialTrace
+from cutaway.capture.patches import composites, monkeypatch
+from cutaway.capture.patches.higher_order import install_higher_order
+from cutaway.capture.patches.torch_patches import install_patches
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.resolver import Resolver
 from cutaway.capture.saved.memory_guard import MemoryWatch
 from cutaway.capture.saved.save_policy import Saver
-from cutaway.capture.torch_patches import install_patches
 from cutaway.capture.unexplained import unexplained_constants
 from cutaway.core.events import GroupEvent, Ref
 from cutaway.core.pytree import escape

@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from cutaway.capture.composites import is_composite, open_composite
+from cutaway.capture.patches.composites import is_composite, open_composite
 
 SKIP: Final = 0
 """Reads a property or configures torch: called, but not recorded."""

@@ -19,7 +19,7 @@ from cutaway.lm.generation.prompts import Prompt, encode_prompt
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.forward_run import PromptRun, ValueFn, logits_of, prompt_run
 from cutaway.lm.model.language_model import check_ids, check_length, eager_module, vocab_size
-from cutaway.results.generation import GenerationKind
+from cutaway.results.lm.generation import GenerationKind
 from cutaway.results.patching import Patching
 
 PatchedPart = Literal["stream", "attention", "mlp", "heads"]

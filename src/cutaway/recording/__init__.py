@@ -1,14 +1,9 @@
 """Records training runs: hooks, statistics, schedules and what is written.
 
-autograd_graph  Dependency graph from autograd's graph, for compiled models that cannot be traced
-backward_calls  Tells `backward()` from `torch.autograd.grad` inside a gradient hook
 environment     Documents stored with a run: module tree, versions, machine, config; the rank
 error_guard     Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising
-gradients       Gradients of a recorded step: `grad`, `grad/<loss>` per loss, and `inner_grad`
-hooks           Hooks of a recorded step: module outputs, gradients, optimizer reads and updates
+hooks/          What a recorded step attaches to models, tensors and optimizers, and reads from them
 models          The recorded model or models: names of their modules, parameters and buffers
-module_calls    Wraps module calls for the length of a step, without registering forward hooks
-op_values       Traces a step as well: for the values of single ops and for the dependency graph
 optimizers      One pair of global optimizer hooks that notifies every recorder
 recorded_units  Unit and sample dimensions of recorded tensors, learned from a traced step
 record          `cutaway.record`: the public verb with all its options

@@ -16,7 +16,7 @@ from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import type_text
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
-from cutaway.recording.module_calls import CallWrappers
+from cutaway.recording.hooks.module_calls import CallWrappers
 from cutaway.recording.recorded_units import parameter_units
 
 Models = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module]

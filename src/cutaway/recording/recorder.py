@@ -16,7 +16,7 @@ from torch import Tensor
 from cutaway.core.errors import InputError
 from cutaway.recording.environment import environment, module_tree, rank_and_world_size, to_plain
 from cutaway.recording.error_guard import ErrorGuard
-from cutaway.recording.hooks import SiteFilter
+from cutaway.recording.hooks.step_hooks import SiteFilter
 from cutaway.recording.models import Models, RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
 from cutaway.recording.scalars import PendingScalars

@@ -17,11 +17,11 @@ from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, plural, type_text
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
-from cutaway.recording.autograd_graph import AutogradGraph
 from cutaway.recording.error_guard import ErrorGuard
-from cutaway.recording.hooks import SiteFilter, StepHooks
+from cutaway.recording.hooks.autograd_graph import AutogradGraph
+from cutaway.recording.hooks.op_values import TracedStep
+from cutaway.recording.hooks.step_hooks import SiteFilter, StepHooks
 from cutaway.recording.models import RecordedModels
-from cutaway.recording.op_values import TracedStep
 from cutaway.recording.recorded_units import UNTRACED_NOTE, RecordedUnits, stated_layout
 from cutaway.recording.sample_fields import select_field
 from cutaway.recording.settings import Settings

@@ -18,7 +18,7 @@ import cutaway
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.lm.attention.weights import attention_weights
 from cutaway.lm.model.forward_run import prompt_run
-from cutaway.results.attention import Attention
+from cutaway.results.lm.attention import Attention
 
 
 def eager_weights(name: str) -> dict[tuple[str, bool], torch.Tensor]:

@@ -17,7 +17,7 @@ from sklearn.decomposition import NMF, PCA
 
 from cutaway.core.errors import InputError, MissingExtraError
 from cutaway.lm.factorization.factorize import factorize
-from cutaway.results.factors import Factors, non_negative
+from cutaway.results.lm.factors import Factors, non_negative
 from cutaway.store.activations.activations import Activations
 
 Floats = NDArray[np.float64]

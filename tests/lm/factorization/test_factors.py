@@ -16,8 +16,8 @@ from tests.lm.unchanged_model import unchanged
 import cutaway
 from cutaway.core.errors import InputError
 from cutaway.lm.model.parts import layer_indices
-from cutaway.results.factors import Factors
-from cutaway.results.generation import Generation
+from cutaway.results.lm.factors import Factors
+from cutaway.results.lm.generation import Generation
 
 PROMPT = "the cat sat on 1, 2, 3,"
 OTHER = "this house stands near"

@@ -30,7 +30,7 @@ from tests.lm.unchanged_model import unchanged
 import cutaway
 from cutaway.core.errors import InputError
 from cutaway.lm.generation.model_kind import kind_of
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 PROMPT = "1, 2, 3, the cat"
 PROMPTS = ["1, 2, 3,", "the cat sat on the", "she", "1, 2, 3, 4, 5, 6,"]

@@ -19,8 +19,8 @@ from cutaway.lm.lens import lens as lens_module
 from cutaway.lm.lens.scores import split_by_target, top_k
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.head import head_logits
-from cutaway.results.generation import Generation
-from cutaway.results.lens import Lens
+from cutaway.results.lm.generation import Generation
+from cutaway.results.lm.lens import Lens
 
 PARALLEL = {"gpt_neox", "phi", "mamba"}
 

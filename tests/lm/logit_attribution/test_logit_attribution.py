@@ -18,7 +18,7 @@ import cutaway
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.lm.logit_attribution.logit_attribution import LEVELS
 from cutaway.lm.model.frozen_norms import frozen_norm
-from cutaway.results.logit_attribution import LogitAttribution
+from cutaway.results.lm.logit_attribution import LogitAttribution
 
 POST_NORM = {"bart", "bert", "roberta", "albert", "bert_classifier", "bert_tagger"}
 RESIDUAL = sorted(set(TINY) - POST_NORM)

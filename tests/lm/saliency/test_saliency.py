@@ -34,8 +34,8 @@ from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.saliency.memory import Growth, memory_cost
 from cutaway.lm.saliency.rollout import AttentionStep, attention_steps, flow, rollout
 from cutaway.lm.saliency.target_groups import group_targets
-from cutaway.results.generation import Generation
-from cutaway.results.saliency import METHODS, Saliency
+from cutaway.results.lm.generation import Generation
+from cutaway.results.lm.saliency import METHODS, Saliency
 
 ALL = [*CAUSAL, *ENCODER_DECODER, *MASKED, *CLASSIFIERS]
 GRADIENTS = ("gradient", "grad_x_input")

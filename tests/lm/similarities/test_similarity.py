@@ -21,7 +21,7 @@ from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.lm.similarities import cka, products, representations, rsa
 from cutaway.lm.similarities.rsa import rdm
 from cutaway.lm.similarities.similarity import similarity
-from cutaway.results.similarity import Dissimilarities, Similarity
+from cutaway.results.lm.similarity import Dissimilarities, Similarity
 from cutaway.store.activations.activations import Activations
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import cutaway
 from cutaway.core.errors import InputError, UnitError
 from cutaway.neurons.causal.ablate import ablate
-from cutaway.results.ranking import ranked
+from cutaway.results.neurons.ranking import ranked
 from cutaway.views.pages.result_pages import page_of
 
 

@@ -18,7 +18,7 @@ from cutaway.neurons.evaluation.evaluate import evaluate, layers
 from cutaway.neurons.probes.gaussian.probe import Gaussian
 from cutaway.neurons.probes.linear.probe import Linear
 from cutaway.neurons.ranking.rank import rank
-from cutaway.results.evaluation import Evaluation
+from cutaway.results.neurons.evaluation import Evaluation
 from cutaway.store.activations.activations import Activations
 
 PLANTED = [7, 13]

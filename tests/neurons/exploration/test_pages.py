@@ -8,7 +8,7 @@ import pytest
 from cutaway.core.errors import InputError
 from cutaway.neurons.exploration.pages import colored, page
 from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
-from cutaway.results.ranking import ranked
+from cutaway.results.neurons.ranking import ranked
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.results.units import neuron_page
 

@@ -17,8 +17,8 @@ import cutaway
 from cutaway.core.errors import InputError
 from cutaway.neurons.exploration.report import histogram_labels, report, units_to_inspect
 from cutaway.neurons.labels.labels import encode
-from cutaway.results.ranking import ranked
-from cutaway.results.report import Report
+from cutaway.results.neurons.ranking import ranked
+from cutaway.results.neurons.report import Report
 from cutaway.store.activations.activations import Activations
 
 TESTED: dict[str, Any] = {"n_permutations": 20, "n_resamples": 100}

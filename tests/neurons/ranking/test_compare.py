@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cutaway.core.errors import InputError
 from cutaway.neurons.ranking.compare import average_overlap, compare, jaccard, neuron_vote, stability, vote
 from cutaway.neurons.ranking.rank import rank
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.ranking import Ranking, ranked
 from cutaway.store.activations.activations import Activations
 
 RNG = np.random.default_rng(0)

@@ -16,9 +16,9 @@ from unittest import mock
 import numpy as np
 
 from cutaway.core.arrays import Raw
-from cutaway.results.generation import Generation
-from cutaway.results.ranking import Ranking
-from cutaway.results.tokens import Beams, Segment, Steps, Tokens
+from cutaway.results.lm.generation import Generation
+from cutaway.results.lm.tokens import Beams, Segment, Steps, Tokens
+from cutaway.results.neurons.ranking import Ranking
 from cutaway.store.activations.unit_selection import UnitNames, Units
 from cutaway.store.activations.windows import CollectedSite
 from cutaway.store.activations.writer import ActivationsWriter, Rows

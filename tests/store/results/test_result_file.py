@@ -22,7 +22,7 @@ from tests.views.pages.example_pages import every_block
 
 import cutaway
 from cutaway.core.errors import DamagedError, ExistsError, InputError, StoreError, VersionError
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.ranking import Ranking, ranked
 from cutaway.store.format.frames import decode, encode
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results import result_file

@@ -1,6 +1,6 @@
 // Resolves the state against a run: what the run cannot show is replaced by the closest match, and applies again where it fits.
 
-import { quantity } from "../lib/quantity";
+import { quantity } from "../lib/values/quantity";
 import type { RowView, RunView } from "../lib/wire";
 import type { Action, State } from "./state";
 

@@ -1,6 +1,6 @@
 // Items of the command palette and how they rank for a query.
 
-import { quantityName } from "../lib/quantity";
+import { quantityName } from "../lib/values/quantity";
 import type { RunItem, RunView } from "../lib/wire";
 import { nearest, optionsOf } from "./choice";
 import type { Command } from "./keys";

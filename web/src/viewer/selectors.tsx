@@ -3,7 +3,7 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { IconButton, Labeled, Menu, Segments, type Choice as Segment } from "../graph/controls";
-import { quantityName } from "../lib/quantity";
+import { quantityName } from "../lib/values/quantity";
 import type { RunView, SamplesView } from "../lib/wire";
 import { baseOf, RANK } from "./data/api";
 import { optionsOf, rowsOfNode } from "./choice";

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import sessions
-from cutaway.capture.eager import force_eager
 from cutaway.capture.interventions import new_values, parameter_edits
 from cutaway.capture.interventions.new_values import Change, name_site_in_errors, value_from
 from cutaway.capture.interventions.op_edit import Editor, OpEdits
@@ -27,6 +26,7 @@ from cutaway.capture.model.forward import replace_forward
 from cutaway.capture.model.rng_state import current_autocast, generators_used
 from cutaway.capture.model.tree import calls_hooks
 from cutaway.capture.module_hooks import tensors_in
+from cutaway.capture.patches.eager import force_eager
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.capture.torch_functions import EditFunction
 from cutaway.capture.units.live_units import LiveUnits

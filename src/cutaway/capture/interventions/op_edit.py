@@ -15,12 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as _torch_module
 
-from cutaway.capture import monkeypatch, sessions
+from cutaway.capture import sessions
 from cutaway.capture.function_mode import INTERNAL_CODE, DisabledWatcher, Ledger, Watcher, remove_mode
 from cutaway.capture.interventions.targets import ModelIndex, Target
 from cutaway.capture.outputs import output_tensors, tensors_returned
+from cutaway.capture.patches import monkeypatch
+from cutaway.capture.patches.torch_patches import install_patches
 from cutaway.capture.torch_functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written_tensors
-from cutaway.capture.torch_patches import install_patches
 from cutaway.core.errors import EditError
 from cutaway.core.events import GroupEvent
 from cutaway.core.sites import Site

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from cutaway.capture.model.rng_state import restore_context
 from cutaway.capture.outputs import tensors_returned
+from cutaway.capture.patches.torch_patches import without_watchers
 from cutaway.capture.tensors.written_memory import after_writes
 from cutaway.capture.torch_functions import Function, function_of, written_tensors
-from cutaway.capture.torch_patches import without_watchers
 from cutaway.core.errors import NotSavedError, StaleValueError
 from cutaway.core.events import Context
 from cutaway.core.pytree import replace

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
-from cutaway.capture.eager import force_eager
 from cutaway.capture.model.attributes import CannotRestore
 from cutaway.capture.model.eval_mode import preserve_state
 from cutaway.capture.model.rng_state import preserve_rng, restore_context
+from cutaway.capture.patches.eager import force_eager
 from cutaway.capture.replay.call import generators_of
 from cutaway.capture.replay.recipe import Recipe, tensors_of
 from cutaway.capture.tensors.aliasing import version_of

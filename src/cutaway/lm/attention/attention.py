@@ -15,9 +15,9 @@ from cutaway.lm.attention.weights import attention_heads, attention_weights
 from cutaway.lm.logit_attribution.direction import source_positions
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.parts import Heads, layer_indices
-from cutaway.results.attention import Attention
-from cutaway.results.generation import Generation, LayerChoice
-from cutaway.results.tokens import Role
+from cutaway.results.lm.attention import Attention
+from cutaway.results.lm.generation import Generation, LayerChoice
+from cutaway.results.lm.tokens import Role
 
 
 def attention(

@@ -14,7 +14,7 @@ from cutaway.capture.interventions.edit import edit
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.parts import Heads
-from cutaway.results.tokens import Role
+from cutaway.results.lm.tokens import Role
 
 
 def attention_weights(

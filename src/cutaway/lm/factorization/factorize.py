@@ -19,7 +19,7 @@ from cutaway.core.errors import InputError, MissingExtraError
 from cutaway.core.formatting import hint
 from cutaway.core.matrices import as_matrix
 from cutaway.lm.arguments import option_names, whole_number
-from cutaway.results.factors import FactorMethod, Factors, FactorText, NmfStart
+from cutaway.results.lm.factors import FactorMethod, Factors, FactorText, NmfStart
 from cutaway.store.activations.activations import Activations
 
 Floats = NDArray[np.float64]

@@ -17,9 +17,9 @@ from cutaway.lm.factorization.factorize import factorize, relative_error
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.parts import Stack, layer_indices
 from cutaway.lm.model.unit_values import unit_values
-from cutaway.results.factors import FactorMethod, Factors, FactorText, NmfStart
-from cutaway.results.generation import Generation, LayerChoice
-from cutaway.results.tokens import Role
+from cutaway.results.lm.factors import FactorMethod, Factors, FactorText, NmfStart
+from cutaway.results.lm.generation import Generation, LayerChoice
+from cutaway.results.lm.tokens import Role
 
 _SELECTION = ("layers", "at", "role")
 """Options that say which neurons were used, so that `Factors.on` can collect them for another text."""

@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from cutaway.lm.generation.tokens import TokenReader
-from cutaway.results.tokens import Beams
+from cutaway.results.lm.tokens import Beams
 
 
 class BeamRecorder:

@@ -18,8 +18,8 @@ from cutaway.lm.generation.scores import output_form, step_scores
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.language_model import check_length
-from cutaway.results.generation import Generation, GenerationKind
-from cutaway.results.tokens import Beams, Steps, Tokens
+from cutaway.results.lm.generation import Generation, GenerationKind
+from cutaway.results.lm.tokens import Beams, Steps, Tokens
 
 _MAX_REPR = 200
 

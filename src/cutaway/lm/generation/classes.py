@@ -10,7 +10,7 @@ from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, listed, type_text
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.language_model import vocab_size
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 _MOST_LABELS = 12
 

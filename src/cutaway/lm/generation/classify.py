@@ -23,7 +23,7 @@ from cutaway.lm.generation.prompts import (
 )
 from cutaway.lm.model.forward_run import logits_of
 from cutaway.lm.model.language_model import accepted_by, check_ids, check_length, eager_module
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 
 @overload

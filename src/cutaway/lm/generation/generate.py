@@ -32,7 +32,7 @@ from cutaway.lm.generation.prompts import (
 )
 from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.model.language_model import accepted_by, check_ids, check_length, eager_module
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 OnToken = Callable[[str, int], object]
 """Called with each new token: its text and its id."""

@@ -13,7 +13,7 @@ from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH, t
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.lm.model.forward_run import logits_of
 from cutaway.lm.model.language_model import accepted_by, vocab_size
-from cutaway.results.generation import GenerationKind
+from cutaway.results.lm.generation import GenerationKind
 
 _cache: WeakKeyDictionary[nn.Module, GenerationKind] = WeakKeyDictionary()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, listed, type_text
-from cutaway.results.tokens import Segment
+from cutaway.results.lm.tokens import Segment
 
 Span = tuple[str, int, int]
 """A name, and the start and end of its characters."""

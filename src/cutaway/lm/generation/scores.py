@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cutaway.lm.generation.tokens import TokenReader
-from cutaway.results.tokens import Steps
+from cutaway.results.lm.tokens import Steps
 
 N_CANDIDATES = 20
 """How many of the most likely tokens are stored per step."""

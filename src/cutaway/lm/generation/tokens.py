@@ -10,7 +10,7 @@ import numpy as np
 
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed, short
-from cutaway.results.tokens import Segment, Tokens
+from cutaway.results.lm.tokens import Segment, Tokens
 
 _MOST_PARTS = 8
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")

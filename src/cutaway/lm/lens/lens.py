@@ -21,8 +21,8 @@ from cutaway.lm.lens.scores import Scorer, Scores, split_by_target
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.head import bypass_module, is_pooled, iter_head_logits
 from cutaway.lm.model.output_drift import drift_notes
-from cutaway.results.generation import Generation
-from cutaway.results.lens import Lens, Watched
+from cutaway.results.lm.generation import Generation
+from cutaway.results.lm.lens import Lens, Watched
 
 _RTOL = 1e-4
 

@@ -20,8 +20,8 @@ from cutaway.lm.model.output_drift import drift_notes
 from cutaway.lm.model.parts import Contribution, Stack
 from cutaway.lm.model.unit_values import feed_forward_values
 from cutaway.lm.saliency.targets import class_texts, make_objective, target_indices
-from cutaway.results.generation import Contrast, Generation
-from cutaway.results.logit_attribution import AttributedBy, Group, LogitAttribution
+from cutaway.results.lm.generation import Contrast, Generation
+from cutaway.results.lm.logit_attribution import AttributedBy, Group, LogitAttribution
 
 LEVELS: tuple[str, ...] = get_args(AttributedBy)
 

@@ -24,7 +24,7 @@ from cutaway.lm.model.blocks import Chain, find_chains
 from cutaway.lm.model.language_model import eager_module
 from cutaway.lm.model.parts import Anatomy, Block, Stack, StreamPoint
 from cutaway.lm.model.wiring import Wiring, cheaper_site, site_in, site_out
-from cutaway.results.tokens import Role
+from cutaway.results.lm.tokens import Role
 
 _cache: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
 _patterns: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()

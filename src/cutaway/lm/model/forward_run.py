@@ -23,8 +23,8 @@ from cutaway.core.sites import Site
 from cutaway.lm.model.anatomy import anatomy
 from cutaway.lm.model.language_model import accepted_by, check_ids, check_length
 from cutaway.lm.model.parts import Anatomy
-from cutaway.results.generation import Generation, GenerationKind
-from cutaway.results.tokens import Role
+from cutaway.results.lm.generation import Generation, GenerationKind
+from cutaway.results.lm.tokens import Role
 
 ValueFn = Callable[[Tensor], Tensor]
 """From the value at a site to its replacement."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 _SLACK = {"float32": 0.01, "float64": 0.01}
 _COARSE = 0.2

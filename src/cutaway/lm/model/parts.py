@@ -10,8 +10,8 @@ import numpy as np
 
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError, InputTypeError
-from cutaway.results.generation import LayerChoice
-from cutaway.results.tokens import Role
+from cutaway.results.lm.generation import LayerChoice
+from cutaway.results.lm.tokens import Role
 
 Kind = Literal["attention", "mlp", "other"]
 

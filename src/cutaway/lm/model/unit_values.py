@@ -10,7 +10,7 @@ from torch import Tensor
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import ForwardResult, PromptRun
 from cutaway.lm.model.parts import Units
-from cutaway.results.tokens import Role
+from cutaway.results.lm.tokens import Role
 
 
 def unit_values(run: PromptRun, role: Role | None = None, *, layers: Sequence[int] | None = None) -> list[Tensor]:

@@ -1,6 +1,6 @@
 """Saliency of input tokens: gradients, occlusion, attention rollout and flow.
 
-To add a method, write its function in a file here and add a line to `METHODS` in `results/saliency.py`.
+To add a method, write its function in a file here and add a line to `METHODS` in `results/lm/saliency.py`.
 
 attention_paths  Saliency by attention rollout and attention flow
 baselines        Baselines for integrated gradients and occlusion: zeros, a token, or a vector

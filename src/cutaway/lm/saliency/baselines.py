@@ -13,7 +13,7 @@ from cutaway.core.formatting import type_text
 from cutaway.core.sites import Site
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.language_model import vocab_size
-from cutaway.results.tokens import Role
+from cutaway.results.lm.tokens import Role
 
 ZERO, UNSEEN = "zero", "unseen"
 _CHOICES = "give 'zero', 'pad', 'mask', a token id, or a vector of the size of an embedding"

@@ -23,7 +23,7 @@ from cutaway.lm.saliency.baselines import UNSEEN, ZERO, baseline_embeddings
 from cutaway.lm.saliency.target_groups import group_targets, merge_groups
 from cutaway.lm.saliency.targets import Objective
 from cutaway.lm.saliency.task import SaliencyTask, TargetScores
-from cutaway.results.tokens import Role
+from cutaway.results.lm.tokens import Role
 
 
 def gradient(task: SaliencyTask) -> TargetScores:

@@ -14,7 +14,7 @@ from cutaway.core.errors import MemoryLimitError
 from cutaway.core.formatting import human_bytes
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.language_model import context_length
-from cutaway.results.tokens import Role
+from cutaway.results.lm.tokens import Role
 
 _PROBE_LENGTH = 48
 """Tokens of the longer of the two runs that are measured."""

@@ -11,7 +11,7 @@ from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.saliency.baselines import UNSEEN, ZERO, baseline_embeddings
 from cutaway.lm.saliency.task import SaliencyTask, TargetScores
-from cutaway.results.tokens import Role
+from cutaway.results.lm.tokens import Role
 
 
 def occlusion(task: SaliencyTask, *, baseline: Any = ZERO) -> TargetScores:

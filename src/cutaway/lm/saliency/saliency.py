@@ -18,9 +18,9 @@ from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.output_drift import drift_notes
 from cutaway.lm.saliency.targets import Objective, class_texts, make_objective, target_indices
 from cutaway.lm.saliency.task import SaliencyTask, TargetScores
-from cutaway.results.generation import Contrast, Generation
-from cutaway.results.saliency import METHODS, Saliency
-from cutaway.results.tokens import Segment, Tokens
+from cutaway.results.lm.generation import Contrast, Generation
+from cutaway.results.lm.saliency import METHODS, Saliency
+from cutaway.results.lm.tokens import Segment, Tokens
 
 _TOLERANCE = 0.1
 """Largest error of integrated gradients, as a share of the change along the path, that gets no warning."""

@@ -14,7 +14,7 @@ from cutaway.core.formatting import hint, plural, type_text
 from cutaway.lm.arguments import as_list
 from cutaway.lm.generation.classes import Classes
 from cutaway.lm.generation.scores import OutputForm, log_probs, output_form
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 
 TargetName = Literal["logprob", "logit", "probability"]
 TargetFunction = Callable[[Tensor, Tensor], Tensor]

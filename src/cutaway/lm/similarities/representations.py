@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.matrices import Matrix, as_matrix
-from cutaway.results.similarity import Dissimilarities
+from cutaway.results.lm.similarity import Dissimilarities
 from cutaway.store.activations.activations import Activations
 
 Floats = NDArray[np.float64]

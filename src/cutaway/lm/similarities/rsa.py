@@ -14,7 +14,7 @@ from cutaway.core.formatting import listed
 from cutaway.core.matrices import as_matrix
 from cutaway.lm.similarities.representations import Floats, Representation, is_collection
 from cutaway.lm.similarities.scores import ComparisonTask, Scores
-from cutaway.results.similarity import Dissimilarities
+from cutaway.results.lm.similarity import Dissimilarities
 from cutaway.store.activations.activations import Activations
 
 Metric = Literal["correlation", "euclidean", "cosine"]

@@ -17,7 +17,7 @@ from cutaway.lm.similarities.cka import Kernel
 from cutaway.lm.similarities.representations import check_same_rows, default_names, named_parts, representations_of
 from cutaway.lm.similarities.rsa import Agreement, Metric
 from cutaway.lm.similarities.scores import ComparisonTask, Scores
-from cutaway.results.similarity import Similarity
+from cutaway.results.lm.similarity import Similarity
 
 Method = Literal["cca", "svcca", "pwcca", "cka", "rsa"]
 _METHODS: Mapping[str, Callable[..., Scores]] = {

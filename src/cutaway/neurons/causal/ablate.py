@@ -25,8 +25,8 @@ from cutaway.core.progress import progress
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import layouts_of
-from cutaway.results.ablation import Ablation
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ablation import Ablation
+from cutaway.results.neurons.ranking import Ranking
 from cutaway.store.activations.activations import Activations
 
 To = Literal["zero", "mean", "resample"]

@@ -34,7 +34,7 @@ from cutaway.neurons.causal.attribution import (
 from cutaway.neurons.causal.batches import Call, StatedDims, call_model, tokenize_texts
 from cutaway.neurons.ranking.class_statistics import moments
 from cutaway.neurons.ranking.compare import select_rows
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
     from cutaway.core.matrices import Matrix

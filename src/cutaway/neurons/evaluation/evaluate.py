@@ -14,7 +14,7 @@ from cutaway.neurons.evaluation.metrics import MetricFn, check_metric
 from cutaway.neurons.evaluation.ranker import Ranker, make_ranker
 from cutaway.neurons.evaluation.splits import By, groups_of, words_of
 from cutaway.neurons.labels.labels import matrix_and_labels
-from cutaway.results.evaluation import Evaluation, Layers
+from cutaway.results.neurons.evaluation import Evaluation, Layers
 
 _COUNTS = (1, 2, 5, 10, 20, 50)
 _MEMORY_BYTES = 1 << 30

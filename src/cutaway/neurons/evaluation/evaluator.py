@@ -20,7 +20,7 @@ from cutaway.neurons.evaluation.splits import By, Split, splits_of
 from cutaway.neurons.evaluation.trials import MAX_INFORMATION_UNITS, HeldOutBits, Key, Outcome, Trial
 from cutaway.neurons.labels.labels import EncodedLabels
 from cutaway.neurons.ranking.compare import jaccard_index
-from cutaway.results.evaluation import Ablated, Estimate, Evaluation, Setting
+from cutaway.results.neurons.evaluation import Ablated, Estimate, Evaluation, Setting
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

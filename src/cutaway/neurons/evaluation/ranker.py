@@ -14,7 +14,7 @@ from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.labels.labels import EncodedLabels
 from cutaway.neurons.ranking.rank import rank
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 
 Ints = NDArray[np.int64]
 Order = Callable[[Matrix, EncodedLabels, int], Ints]

@@ -14,7 +14,7 @@ from cutaway.core.errors import InputError, MissingExtraError
 from cutaway.core.formatting import plural
 from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.neurons.ranking.class_statistics import dead_units
-from cutaway.results.clusters import Clusters
+from cutaway.results.neurons.clusters import Clusters
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from cutaway.core import late
 from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 from cutaway.results.result import Result
 
 

@@ -26,8 +26,8 @@ from cutaway.neurons.labels.labels import EncodedLabels, encode, matrix_and_labe
 from cutaway.neurons.ranking.class_statistics import dead_units, moments
 from cutaway.neurons.ranking.compare import compare, vote
 from cutaway.neurons.ranking.rank import Scorer, rank
-from cutaway.results.ranking import Ranking
-from cutaway.results.report import Asked, Report
+from cutaway.results.neurons.ranking import Ranking
+from cutaway.results.neurons.report import Asked, Report
 
 Method = str | Scorer
 _METHODS = ("probeless", "linear", "gaussian")

@@ -11,8 +11,8 @@ import numpy as np
 
 from cutaway.core.formatting import listed, plural
 from cutaway.core.version import __version__
-from cutaway.results.evaluation import Evaluation
-from cutaway.results.report import Asked, Report
+from cutaway.results.neurons.evaluation import Evaluation
+from cutaway.results.neurons.report import Asked, Report
 
 _FEW_GROUPS = 20
 _FEW_ROWS = 20

@@ -15,7 +15,7 @@ from cutaway.neurons.ranking.class_statistics import dead_units
 from cutaway.neurons.ranking.combine import refuse_numbers
 from cutaway.neurons.ranking.rank import Compat, unit_indices
 from cutaway.neurons.ranking.thresholds import has_label
-from cutaway.results.words import ALL, Context, Histograms, TopContexts, TopWords
+from cutaway.results.neurons.words import ALL, Context, Histograms, TopContexts, TopWords
 
 Floats = NDArray[np.float64]
 _NEUROX_LEAST = 0.1

@@ -10,7 +10,7 @@ from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments
 from cutaway.neurons.ranking.combine import Overall, combine_labels, refuse_numbers
 from cutaway.neurons.ranking.thresholds import sorted_units
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels

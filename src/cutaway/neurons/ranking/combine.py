@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import Matrix
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels

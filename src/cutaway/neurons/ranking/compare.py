@@ -21,8 +21,8 @@ from cutaway.neurons.labels.labels import EncodedLabels, matrix_and_labels
 from cutaway.neurons.ranking.combine import Overall
 from cutaway.neurons.ranking.method_options import MethodOptions
 from cutaway.neurons.ranking.rank import Compat, Scorer, rank_with
-from cutaway.results.comparison import Comparison, Stability
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.comparison import Comparison, Stability
+from cutaway.results.neurons.ranking import Ranking, ranked
 
 Rankings = Iterable[Ranking] | Mapping[str, Ranking]
 _DEPTH = 100

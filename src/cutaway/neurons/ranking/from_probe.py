@@ -11,7 +11,7 @@ import numpy as np
 from cutaway.core.errors import MissingExtraError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.combine import combine_labels, refuse_numbers
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels

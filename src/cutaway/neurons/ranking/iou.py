@@ -18,7 +18,7 @@ from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import Floats, moments, n_rows_of
 from cutaway.neurons.ranking.combine import Overall, combine_labels, refuse_numbers
 from cutaway.neurons.ranking.thresholds import Array, has_label, sorted_block
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels

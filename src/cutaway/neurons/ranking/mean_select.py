@@ -13,7 +13,7 @@ import numpy as np
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments, n_rows_of, safe_ratio
 from cutaway.neurons.ranking.combine import Overall, combine_labels
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels

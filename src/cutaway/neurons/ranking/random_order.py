@@ -9,7 +9,7 @@ import numpy as np
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments, n_labels
 from cutaway.neurons.ranking.combine import combine_labels
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels

@@ -19,7 +19,7 @@ from cutaway.neurons.ranking.class_statistics import moments
 from cutaway.neurons.ranking.combine import Overall
 from cutaway.neurons.ranking.from_probe import estimator
 from cutaway.neurons.ranking.method_options import MethodOptions
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels

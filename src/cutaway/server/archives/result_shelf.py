@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cutaway.core import late
 from cutaway.core.errors import InputError
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.sampling import UnitReader
 from cutaway.store.reading.archive import Archive

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cutaway.core.errors import CutawayError
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 from cutaway.server.archives.catalog import Catalog
 from cutaway.server.archives.open_archives import ArchiveCache, OpenArchive, activations_of, paged_of
 from cutaway.server.archives.result_shelf import OpenResult

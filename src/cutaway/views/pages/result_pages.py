@@ -6,21 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from cutaway.core.units.unit_sites import unit_name
-from cutaway.results.ablation import Ablation
-from cutaway.results.attention import Attention
-from cutaway.results.clusters import Clusters
-from cutaway.results.comparison import Comparison, Stability
-from cutaway.results.evaluation import Evaluation, Layers
-from cutaway.results.factors import Factors
-from cutaway.results.generation import Generation
-from cutaway.results.lens import Lens
-from cutaway.results.logit_attribution import LogitAttribution
+from cutaway.results.lm.attention import Attention
+from cutaway.results.lm.factors import Factors
+from cutaway.results.lm.generation import Generation
+from cutaway.results.lm.lens import Lens
+from cutaway.results.lm.logit_attribution import LogitAttribution
+from cutaway.results.lm.saliency import Saliency
+from cutaway.results.lm.similarity import Dissimilarities, Similarity
+from cutaway.results.neurons.ablation import Ablation
+from cutaway.results.neurons.clusters import Clusters
+from cutaway.results.neurons.comparison import Comparison, Stability
+from cutaway.results.neurons.evaluation import Evaluation, Layers
+from cutaway.results.neurons.ranking import Ranking
+from cutaway.results.neurons.report import Report
+from cutaway.results.neurons.words import Histograms, TopContexts, TopWords
 from cutaway.results.patching import Patching
-from cutaway.results.ranking import Ranking
-from cutaway.results.report import Report
-from cutaway.results.saliency import Saliency
-from cutaway.results.similarity import Dissimilarities, Similarity
-from cutaway.results.words import Histograms, TopContexts, TopWords
 from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
 from cutaway.views.pages.results.ablation import ablation_page

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import nearest_hint, plural, type_text
-from cutaway.results.words import Context, TopContexts
+from cutaway.results.neurons.words import Context, TopContexts
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import ColoredText, Page, Section, Text
 

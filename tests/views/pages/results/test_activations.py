@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cutaway.core.errors import DamagedError
-from cutaway.results.ranking import ranked
+from cutaway.results.neurons.ranking import ranked
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.sampling import UnitReader
 from cutaway.store.activations.windows import CollectedSite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import cutaway  # noqa: F401 (says where pages are made)
-from cutaway.results.evaluation import Ablated, Estimate, Evaluation, Layers, Setting
+from cutaway.results.neurons.evaluation import Ablated, Estimate, Evaluation, Layers, Setting
 from cutaway.views.pages.model import Lines, Table
 from cutaway.views.pages.result_pages import page_of
 from cutaway.views.pages.results.evaluation import evaluation_page, layers_page

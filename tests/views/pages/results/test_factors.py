@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cutaway.results.factors import Factors, FactorText
-from cutaway.results.token_names import readable
+from cutaway.results.lm.factors import Factors, FactorText
+from cutaway.results.lm.token_names import readable
 from cutaway.views.pages.model import ColoredText, Heatmap, Lines, Page, Table
 from cutaway.views.pages.result_pages import page_of
 

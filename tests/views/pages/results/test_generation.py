@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.results.generations import ASKED
 
-from cutaway.results.generation import Generation
-from cutaway.results.tokens import Beams
+from cutaway.results.lm.generation import Generation
+from cutaway.results.lm.tokens import Beams
 from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import ColoredText, Page, Table
 from cutaway.views.pages.results.beams import beams_section

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cutaway.results.lens import Lens, Watched
+from cutaway.results.lm.lens import Lens, Watched
 from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import Heatmap, Lines, Page, Prose, Table
 from cutaway.views.pages.results.lens import lens_page

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 import cutaway  # noqa: F401 (says where pages are made)
-from cutaway.results.ablation import Ablation
-from cutaway.results.clusters import Clusters
-from cutaway.results.comparison import Comparison
-from cutaway.results.evaluation import Estimate, Evaluation, Layers, Setting
-from cutaway.results.ranking import ranked
-from cutaway.results.report import Asked, Report
-from cutaway.results.words import Context, Histograms, TopContexts, TopWords
+from cutaway.results.neurons.ablation import Ablation
+from cutaway.results.neurons.clusters import Clusters
+from cutaway.results.neurons.comparison import Comparison
+from cutaway.results.neurons.evaluation import Estimate, Evaluation, Layers, Setting
+from cutaway.results.neurons.ranking import ranked
+from cutaway.results.neurons.report import Asked, Report
+from cutaway.results.neurons.words import Context, Histograms, TopContexts, TopWords
 from cutaway.views.pages.model import ColoredText, Lines, Page, Table
 from cutaway.views.pages.result_pages import page_of
 from cutaway.views.pages.results.report import report_page

@@ -9,7 +9,7 @@ import pytest
 from tests.lm.tiny_lms import tiny, tokenizer
 
 import cutaway
-from cutaway.results.saliency import Saliency
+from cutaway.results.lm.saliency import Saliency
 from cutaway.views.pages.model import ColoredText, Heatmap, Prose, Table
 
 

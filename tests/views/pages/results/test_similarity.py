@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cutaway.results.similarity import Dissimilarities, Similarity
+from cutaway.results.lm.similarity import Dissimilarities, Similarity
 from cutaway.views.pages.model import Bars, Facts, Heatmap, Lines, Page, Prose, Table
 from cutaway.views.pages.result_pages import page_of
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from cutaway.core.errors import InputError
-from cutaway.results.clusters import Clusters
-from cutaway.results.comparison import Comparison
-from cutaway.results.ranking import Ranking, ranked
-from cutaway.results.words import Context, Histograms, TopContexts, TopWords
+from cutaway.results.neurons.clusters import Clusters
+from cutaway.results.neurons.comparison import Comparison
+from cutaway.results.neurons.ranking import Ranking, ranked
+from cutaway.results.neurons.words import Context, Histograms, TopContexts, TopWords
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import Bars, Block, ColoredText, Heatmap, Histogram, Lines, Page, Table
 from cutaway.views.pages.result_pages import clusters_page, page_of

@@ -3,8 +3,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { css, gradient, DIVERGING, RISING, RISING_DARK, palette, type Rgb } from "../../lib/colors";
-import type { Reader } from "../../lib/pixel-values";
-import { decodedPixels, kindsOf, placeOf, valueAt } from "../../lib/pixels";
+import type { Reader } from "../../lib/values/pixel-values";
+import { decodedPixels, kindsOf, placeOf, valueAt } from "../../lib/values/pixels";
 import { exact, short } from "../../lib/formatting";
 import type { Image } from "../../lib/wire";
 import { IconButton } from "../controls";

@@ -1,6 +1,6 @@
 // The value range of each tensor at a step.
 
-import { statisticAt, type Matrix } from "../../lib/node-colors";
+import { statisticAt, type Matrix } from "../../lib/values/node-colors";
 
 /** Minimum, p5, median, p95 and maximum; NaN if unknown. */
 export interface Range {

@@ -1,7 +1,7 @@
 // Queries to the server: URL, cache key and decoder of each.
 
 import type { PageView } from "../../pages/wire";
-import type { Matrix } from "../../lib/node-colors";
+import type { Matrix } from "../../lib/values/node-colors";
 import type { OpDetails, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../../lib/wire";
 
 /** A query. Queries with the same key are the same. */

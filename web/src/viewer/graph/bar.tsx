@@ -5,7 +5,7 @@ import { Icon } from "../../graph/icons";
 import { usePage } from "../../graph/context";
 import { Search } from "../../graph/search";
 import { COLOR_MENU, Depth } from "../../graph/toolbar";
-import { selectableStatistics, titleOf } from "../../lib/statistics";
+import { selectableStatistics, titleOf } from "../../lib/values/statistics";
 import { counted } from "../../lib/formatting";
 
 export interface ColorChoice {

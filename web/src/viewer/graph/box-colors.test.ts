@@ -7,7 +7,7 @@ import { exampleView } from "../../layout/example";
 import { folded } from "../../layout/fold";
 import { nodeBoxes } from "../../layout/box-of-node";
 import { Representatives } from "../../layout/representatives";
-import { scaleFor, type Anomaly } from "../../lib/node-colors";
+import { scaleFor, type Anomaly } from "../../lib/values/node-colors";
 import { ANOMALY_COLORS, colorBoxes, withEdges } from "./box-colors";
 
 const view = exampleView(1);

@@ -4,8 +4,8 @@ import type { Decorations, EdgeLook, Look } from "../../canvas";
 import { edgeKey } from "../../canvas";
 import type { Drawn } from "../../graph/decorate";
 import { colorAt, css, type ColorScale } from "../../lib/colors";
-import type { OutlierMark } from "../../lib/outlier-marks";
-import { foremost, positionOn, type Anomaly, type NodeValues } from "../../lib/node-colors";
+import type { OutlierMark } from "../../lib/values/outlier-marks";
+import { foremost, positionOn, type Anomaly, type NodeValues } from "../../lib/values/node-colors";
 
 /** Colors of anomalies, which are on no ramp, in light and dark mode. */
 export const ANOMALY_COLORS: Readonly<Record<Exclude<Anomaly, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };

@@ -3,7 +3,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { KindLegend } from "../../graph/legend";
 import { gradient, middle } from "../../lib/colors";
-import { positionOn, type Anomaly } from "../../lib/node-colors";
+import { positionOn, type Anomaly } from "../../lib/values/node-colors";
 import { short } from "../../lib/formatting";
 import { ANOMALY_COLORS, type NodeColoring } from "./box-colors";
 

@@ -11,7 +11,7 @@ import { useDecorations, useSearch, usePicture, visible } from "../../graph/hook
 import type { GraphCanvas } from "../../canvas";
 import type { Host } from "../../lib/host";
 import { moveBoxes, movedBy, type Offsets } from "../../layout/moved-boxes";
-import { isGradient } from "../../lib/quantity";
+import { isGradient } from "../../lib/values/quantity";
 import { between, adjacency as waysOf } from "../../lib/reachability";
 import { nodesOf } from "../../layout/box-of-node";
 import type { GraphView, RunGraph } from "../../lib/wire";

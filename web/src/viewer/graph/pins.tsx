@@ -1,7 +1,7 @@
 // Pinned tensors with their values, always visible.
 
 import { IconButton } from "../../graph/controls";
-import type { NodeValues } from "../../lib/node-colors";
+import type { NodeValues } from "../../lib/values/node-colors";
 import { short } from "../../lib/formatting";
 import type { GraphView } from "../../lib/wire";
 

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Drawn } from "../../graph/decorate";
 import { tooltipPosition, type Hover } from "../../graph/tooltip";
 import type { Look } from "../../canvas";
-import { foremost, type Anomaly } from "../../lib/node-colors";
+import { foremost, type Anomaly } from "../../lib/values/node-colors";
 import { counted, short } from "../../lib/formatting";
 import { tensorQuery } from "../data/api";
 import type { Client } from "../data/client";

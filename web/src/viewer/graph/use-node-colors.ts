@@ -2,10 +2,10 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ColorScale } from "../../lib/colors";
-import { isGradient, quantityTitle } from "../../lib/quantity";
-import { defaultStatistic } from "../../lib/statistics";
-import { outlierMarks } from "../../lib/outlier-marks";
-import { medianRatio, isSigned, joinScales, rowsAt, scaleFor, statisticAt, nodeValues, zAt, type Matrix } from "../../lib/node-colors";
+import { isGradient, quantityTitle } from "../../lib/values/quantity";
+import { defaultStatistic } from "../../lib/values/statistics";
+import { outlierMarks } from "../../lib/values/outlier-marks";
+import { medianRatio, isSigned, joinScales, rowsAt, scaleFor, statisticAt, nodeValues, zAt, type Matrix } from "../../lib/values/node-colors";
 import { short } from "../../lib/formatting";
 import type { GraphView, RunGraph } from "../../lib/wire";
 import { matrixQuery } from "../data/api";

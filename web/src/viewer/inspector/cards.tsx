@@ -1,9 +1,9 @@
 // Statistics of a tensor as cards, with outliers marked and a sparkline in the tooltip.
 
 import { useState } from "preact/hooks";
-import { cardsOf, isLogScaled, statisticOf, zText } from "../../lib/statistics";
+import { cardsOf, isLogScaled, statisticOf, zText } from "../../lib/values/statistics";
 import { sparkOf } from "../../lib/charts/sparkline";
-import { quantityTitle } from "../../lib/quantity";
+import { quantityTitle } from "../../lib/values/quantity";
 import type { StatisticView, TensorView } from "../../lib/wire";
 import { curveQuery } from "../data/api";
 import type { PanelProps } from "../panels/props";

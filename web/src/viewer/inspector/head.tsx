@@ -2,9 +2,9 @@
 
 import { useState } from "preact/hooks";
 import { Icon } from "../../graph/icons";
-import { quantityTitle } from "../../lib/quantity";
+import { quantityTitle } from "../../lib/values/quantity";
 import { elementsOf, nestedList, snippet } from "../../lib/snippet";
-import { remark, compareWithSibling } from "../../lib/statistics";
+import { remark, compareWithSibling } from "../../lib/values/statistics";
 import { counted } from "../../lib/formatting";
 import type { RowView, TensorView } from "../../lib/wire";
 import { csvQuery, valuesLink } from "../data/api";

@@ -2,7 +2,7 @@
 
 import { Menu } from "../../graph/controls";
 import { stepAt, xOf } from "../../lib/charts/lines";
-import { allMissing, isLogScaled, selectableStatistics, titleOf } from "../../lib/statistics";
+import { allMissing, isLogScaled, selectableStatistics, titleOf } from "../../lib/values/statistics";
 import type { RowView, TensorView } from "../../lib/wire";
 import { counterpart, describePasses } from "../choice";
 import { Curve, CurveLegend } from "../charts/curve";

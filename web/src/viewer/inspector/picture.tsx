@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { IconButton, Link, Segments } from "../../graph/controls";
 import { Pixels } from "../../graph/inspector/pixels";
-import { exactReader } from "../../lib/pixel-values";
+import { exactReader } from "../../lib/values/pixel-values";
 import { short } from "../../lib/formatting";
 import type { Image, TensorView } from "../../lib/wire";
 import { valuesQuery, type Paint } from "../data/api";

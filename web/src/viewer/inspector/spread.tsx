@@ -1,7 +1,7 @@
 // Distribution of the values of a tensor: histogram and quantiles on one axis.
 
 import { Histogram } from "../../graph/inspector/histogram";
-import { isQuantile, titleOf } from "../../lib/statistics";
+import { isQuantile, titleOf } from "../../lib/values/statistics";
 import { exact, short } from "../../lib/formatting";
 import { N_SAMPLED, type StatisticView, type TensorView } from "../../lib/wire";
 import type { PanelProps } from "../panels/props";

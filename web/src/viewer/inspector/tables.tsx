@@ -1,10 +1,10 @@
 // Tables of per-unit and per-sample statistics.
 
 import { useMemo } from "preact/hooks";
-import { titleOf } from "../../lib/statistics";
+import { titleOf } from "../../lib/values/statistics";
 import { counted, exact, short } from "../../lib/formatting";
 import type { SampleItem, TableView, TensorView } from "../../lib/wire";
-import type { Matrix } from "../../lib/node-colors";
+import type { Matrix } from "../../lib/values/node-colors";
 import { samplesQuery, samplesTableQuery, unitsQuery } from "../data/api";
 import type { PanelProps } from "../panels/props";
 import { useQuery } from "../data/use-query";

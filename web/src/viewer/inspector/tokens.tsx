@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { Menu } from "../../graph/controls";
 import { colorAt, css, gradient, DIVERGING, RISING, RISING_DARK, type Rgb } from "../../lib/colors";
 import { attentionRow } from "../../lib/attention-row";
-import { titleOf } from "../../lib/statistics";
+import { titleOf } from "../../lib/values/statistics";
 import { exact, short } from "../../lib/formatting";
 import type { TensorView, TokenValues } from "../../lib/wire";
 import { valuesQuery } from "../data/api";

@@ -6,7 +6,7 @@ import { Labeled, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
 import { nearest } from "../../lib/charts/decimate";
 import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../../lib/charts/lines";
-import { allMissing, isLogScaled, selectableStatistics, titleOf } from "../../lib/statistics";
+import { allMissing, isLogScaled, selectableStatistics, titleOf } from "../../lib/values/statistics";
 import { short } from "../../lib/formatting";
 import { describePasses } from "../choice";
 import { Curve, Swatch } from "../charts/curve";

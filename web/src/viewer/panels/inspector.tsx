@@ -1,6 +1,6 @@
 // The tensor inspector: everything about the selected tensor at the selected step.
 
-import { defaultStatistic } from "../../lib/statistics";
+import { defaultStatistic } from "../../lib/values/statistics";
 import type { RunView } from "../../lib/wire";
 import { tensorQuery } from "../data/api";
 import { rowsOfNode } from "../choice";

@@ -19,7 +19,7 @@ from cutaway.neurons.probes import base, save
 from cutaway.neurons.probes.gaussian.greedy import Chunks, Greedy, Scatter, scatter_of
 from cutaway.neurons.probes.gaussian.nested import NestedGaussians, fit_gaussians
 from cutaway.neurons.probes.linear.rows import Rows, Scaling
-from cutaway.results.ranking import Ranking, best_first, ranked
+from cutaway.results.neurons.ranking import Ranking, best_first, ranked
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -26,7 +26,7 @@ from cutaway.neurons.probes.linear.minibatch import minimize_in_batches, train_l
 from cutaway.neurons.probes.linear.rows import Rows, Scaling
 from cutaway.neurons.probes.linear.solver import Minimum, minimize
 from cutaway.neurons.probes.linear.weight_order import above, holding, mass_order
-from cutaway.results.ranking import Ranking, ranked
+from cutaway.results.neurons.ranking import Ranking, ranked
 
 Task = Literal["auto", "classification", "regression"]
 Solver = Literal["auto", "full", "minibatch"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutaway.core.formatting import listed
-from cutaway.results.ablation import Ablation
+from cutaway.results.neurons.ablation import Ablation
 from cutaway.views.pages.model import Cell, Column, Fact, Facts, Line, Lines, Page, Section, Table
 from cutaway.views.pages.text import format_number
 

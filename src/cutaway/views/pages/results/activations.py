@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cutaway.core import late
 from cutaway.core.formatting import human_bytes, percent, plural
-from cutaway.results.ranking import Ranking
+from cutaway.results.neurons.ranking import Ranking
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.sampling import UnitReader
 from cutaway.views.pages.model import Block, Column, Fact, Facts, Page, Section, Table

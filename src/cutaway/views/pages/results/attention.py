@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from cutaway.core.formatting import percent, plural
-from cutaway.results.attention import Attention
-from cutaway.results.token_names import readable
+from cutaway.results.lm.attention import Attention
+from cutaway.results.lm.token_names import readable
 from cutaway.views.pages.model import (
     Cell,
     ColoredText,

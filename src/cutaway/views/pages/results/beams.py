@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from cutaway.core.formatting import figures
-from cutaway.results.token_names import readable
-from cutaway.results.tokens import Beams
+from cutaway.results.lm.token_names import readable
+from cutaway.results.lm.tokens import Beams
 from cutaway.views.pages.model import Block, Cell, ColoredText, Column, Section, Table, Text
 
 _MOST_LINES = 200

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cutaway.core.formatting import fixed, plural
 from cutaway.core.units.unit_sites import unit_name
-from cutaway.results.evaluation import Estimate, Evaluation, Layers
+from cutaway.results.neurons.evaluation import Estimate, Evaluation, Layers
 from cutaway.views.pages.model import (
     Bars,
     Block,

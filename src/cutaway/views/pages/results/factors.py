@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from cutaway.core.formatting import percent, plural
-from cutaway.results.factors import Factors
-from cutaway.results.token_names import quoted, readable
+from cutaway.results.lm.factors import Factors
+from cutaway.results.lm.token_names import quoted, readable
 from cutaway.views.pages.model import (
     ColoredText,
     Column,

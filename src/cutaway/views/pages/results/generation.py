@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.formatting import figures, percent
-from cutaway.results.generation import Generation
-from cutaway.results.token_names import quoted, readable
-from cutaway.results.tokens import Tokens
+from cutaway.results.lm.generation import Generation
+from cutaway.results.lm.token_names import quoted, readable
+from cutaway.results.lm.tokens import Tokens
 from cutaway.views.pages.model import (
     Bars,
     Block,

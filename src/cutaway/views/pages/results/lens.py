@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from cutaway.core.formatting import figures, percent, plural
-from cutaway.results.lens import Lens, Watched
-from cutaway.results.token_names import quoted, readable
+from cutaway.results.lm.lens import Lens, Watched
+from cutaway.results.lm.token_names import quoted, readable
 from cutaway.views.pages.model import Column, Fact, Facts, Heatmap, Line, Lines, Page, Prose, Section, Table
 from cutaway.views.pages.provenance import model_name, summary_line
 

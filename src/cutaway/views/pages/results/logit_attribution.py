@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cutaway.core.formatting import figures, plural
-from cutaway.results.logit_attribution import LogitAttribution
-from cutaway.results.token_names import readable
+from cutaway.results.lm.logit_attribution import LogitAttribution
+from cutaway.results.lm.token_names import readable
 from cutaway.views.pages.model import Bars, Block, Cell, Column, Heatmap, Page, Prose, Section, Table
 from cutaway.views.pages.provenance import model_name, provenance_section, summary_line
 from cutaway.views.pages.site_names import neuron_name

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.formatting import figures
+from cutaway.results.lm.token_names import readable
 from cutaway.results.patching import Patching
-from cutaway.results.token_names import readable
 from cutaway.views.pages.model import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
 from cutaway.views.pages.site_names import short_site_names
 

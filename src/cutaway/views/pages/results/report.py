@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from cutaway.core.formatting import fixed, listed, percent, plural
-from cutaway.results.clusters import Clusters
-from cutaway.results.evaluation import Evaluation
-from cutaway.results.report import Asked, Report
-from cutaway.results.verdicts import verdict_of
+from cutaway.results.neurons.clusters import Clusters
+from cutaway.results.neurons.evaluation import Evaluation
+from cutaway.results.neurons.report import Asked, Report
+from cutaway.results.neurons.verdicts import verdict_of
 from cutaway.views.pages.model import (
     Block,
     Cell,

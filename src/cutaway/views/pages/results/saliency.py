@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from cutaway.core.formatting import figures, percent, plural
-from cutaway.results.saliency import METHODS, Saliency
-from cutaway.results.token_names import quoted, readable
+from cutaway.results.lm.saliency import METHODS, Saliency
+from cutaway.results.lm.token_names import quoted, readable
 from cutaway.views.pages.model import (
     Cell,
     ColoredText,

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.results.similarity import Dissimilarities, Similarity
+from cutaway.results.lm.similarity import Dissimilarities, Similarity
 from cutaway.views.pages.model import (
     Bars,
     Block,

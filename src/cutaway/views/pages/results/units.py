@@ -10,9 +10,9 @@ import numpy as np
 
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed, plural
-from cutaway.results.comparison import Comparison
-from cutaway.results.ranking import Ranking
-from cutaway.results.words import ALL, Histograms, TopContexts, TopWords
+from cutaway.results.neurons.comparison import Comparison
+from cutaway.results.neurons.ranking import Ranking
+from cutaway.results.neurons.words import ALL, Histograms, TopContexts, TopWords
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import (
     Bars,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutaway.core.errors import InputError
-from cutaway.results.ranking import ranked
+from cutaway.results.neurons.ranking import ranked
 
 NAMES = ["h.0#0", "h.0#1", "h.1#0", "h.1#1"]
 

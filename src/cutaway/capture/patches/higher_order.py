@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from cutaway.capture import sessions
-from cutaway.capture.eager import lift_force_eager
-from cutaway.capture.monkeypatch import originals, replace
+from cutaway.capture.patches.eager import lift_force_eager
+from cutaway.capture.patches.monkeypatch import originals, replace
+from cutaway.capture.patches.torch_patches import run_opaque, without_watchers
 from cutaway.capture.torch_functions import Opaque
-from cutaway.capture.torch_patches import run_opaque, without_watchers
 
 _HOMES = ("torch._higher_order_ops", "torch.nn.attention.flex_attention")
 """Modules that call `torch.compile` to run a higher-order operator."""

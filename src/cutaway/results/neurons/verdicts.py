@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cutaway.core.formatting import listed, plural
-from cutaway.results.evaluation import Estimate, Evaluation
+from cutaway.results.neurons.evaluation import Estimate, Evaluation
 
 Verdict = Literal["found", "memory", "weak", "spread", "nothing"]
 """Whether the top units predict the labels:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.recording.op_values import TracedStep
+from cutaway.recording.hooks.op_values import TracedStep
 from cutaway.store.runs.run import Run
 
 

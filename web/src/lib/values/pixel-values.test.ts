@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { exactReader } from "./pixel-values";
-import type { Image } from "./wire";
+import type { Image } from "../wire";
 
 /** A picture of so many tiles of rows and columns, as the server describes it. */
 function picture(tiles: number, rows: number, columns: number, axes: Image["axes"], first: number[], across = 1): Image {

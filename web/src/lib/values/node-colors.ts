@@ -1,10 +1,10 @@
 // The number behind the color of each node of a run: a statistic at one step, or its change since another step.
 
-import { DIVERGING, position, type ColorScale } from "./colors";
+import { DIVERGING, position, type ColorScale } from "../colors";
 import { quantityTitle } from "./quantity";
 import { statisticOf, titleOf } from "./statistics";
-import { kneeOf } from "./charts/symlog";
-import { STATISTICS, type NodeRows, type RowView } from "./wire";
+import { kneeOf } from "../charts/symlog";
+import { STATISTICS, type NodeRows, type RowView } from "../wire";
 
 /** What a color cannot show: non-finite values, all zeros, or nothing recorded. */
 export type Anomaly = "" | "nonfinite" | "zero" | "none";

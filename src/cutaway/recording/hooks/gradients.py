@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cutaway.recording.backward_calls import BackwardCalls
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.hooks.backward_calls import BackwardCalls
 from cutaway.recording.tensors import RecordedTensor, StepTensors
 from cutaway.store.format.records import GRAD, INNER_GRAD
 

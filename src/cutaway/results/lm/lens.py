@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import hint, listed, plural
+from cutaway.results.lm.token_names import readable
 from cutaway.results.result import Result, make_read_only, target_index, to_array
-from cutaway.results.token_names import readable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

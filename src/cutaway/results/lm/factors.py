@@ -14,7 +14,7 @@ from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed, plural
 from cutaway.core.matrices import as_matrix
-from cutaway.results.generation import Generation
+from cutaway.results.lm.generation import Generation
 from cutaway.results.result import Result, make_read_only
 
 Floats = NDArray[np.float64]

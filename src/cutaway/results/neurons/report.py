@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.dataframes import to_dataframe
-from cutaway.results.ablation import Ablation
-from cutaway.results.clusters import Clusters
-from cutaway.results.comparison import Comparison
-from cutaway.results.evaluation import Evaluation, Layers
-from cutaway.results.ranking import Label, Ranking
+from cutaway.results.neurons.ablation import Ablation
+from cutaway.results.neurons.clusters import Clusters
+from cutaway.results.neurons.comparison import Comparison
+from cutaway.results.neurons.evaluation import Evaluation, Layers
+from cutaway.results.neurons.ranking import Label, Ranking
+from cutaway.results.neurons.verdicts import Answer, answer_of
+from cutaway.results.neurons.words import Histograms, TopContexts, TopWords
 from cutaway.results.result import Result
-from cutaway.results.verdicts import Answer, answer_of
-from cutaway.results.words import Histograms, TopContexts, TopWords
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cutaway.results.evaluation import Estimate, Evaluation, Setting
-from cutaway.results.verdicts import answer_of, verdict_of
+from cutaway.results.neurons.evaluation import Estimate, Evaluation, Setting
+from cutaway.results.neurons.verdicts import answer_of, verdict_of
 
 SETTING = Setting("probeless", "accuracy", "classes", 100, 8, 10, "sentences", 5, (0,), 0.95, 1.5, True)
 GOOD = Evaluation(

@@ -1,7 +1,7 @@
 // Decodes images of values.
 
-import { decodeBase64 } from "./host";
-import type { Image } from "./wire";
+import { decodeBase64 } from "../host";
+import type { Image } from "../wire";
 
 /** The last of the 256 gray levels means: not finite. */
 const NOT_FINITE = 255;

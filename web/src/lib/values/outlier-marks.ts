@@ -2,7 +2,7 @@
 
 import { zText } from "./statistics";
 import type { NodeValues } from "./node-colors";
-import { FAR } from "./wire";
+import { FAR } from "../wire";
 
 /** A mark at a node: a short text, a sentence, and whether it is too large, too small or not finite. */
 export interface OutlierMark {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { aboutOf, allMissing, cardsOf, isHistogramPart, isQuantile, isLogScaled, selectableStatistics, remark, compareWithSibling, statisticOf, titleOf, defaultStatistic, zText } from "./statistics";
-import { STATISTICS, type StatisticView } from "./wire";
+import { STATISTICS, type StatisticView } from "../wire";
 
 const one = (name: string, value: number | null, also: Partial<StatisticView> = {}): StatisticView => ({
   name, value, non_finite: "", z_history: null, z_step: null, n_history: 20, n_step: 12, ...also,

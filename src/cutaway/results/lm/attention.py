@@ -13,8 +13,8 @@ from cutaway.core import late
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import listed, plural
+from cutaway.results.lm.tokens import Role
 from cutaway.results.result import Result, make_read_only, to_array
-from cutaway.results.tokens import Role
 
 Floats = NDArray[np.float64]
 _MOST_SHOWN = 6

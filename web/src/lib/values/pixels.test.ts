@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { decodedPixels, kindsOf, placeOf, valueAt } from "./pixels";
-import type { Image } from "./wire";
+import type { Image } from "../wire";
 
 const image = (shades: number[], low: number, high: number): Image => ({
   kind: "matrix", rows: 2, columns: 2, tile_rows: 2, tile_columns: 2, n_tiles: 1, low, high, caption: "", axes: [-1, 0, 1], first: [0, 0], tile_word: "", n_tiles_total: 0, ranges: [],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cutaway.core.errors import InputError
-from cutaway.results.evaluation import Estimate, Evaluation, Layers, Setting
+from cutaway.results.neurons.evaluation import Estimate, Evaluation, Layers, Setting
 
 SETTING = Setting("probeless", "accuracy", "classes", 100, 8, 10, "sentences", 5, (0,), 0.95, 1.5, True)
 

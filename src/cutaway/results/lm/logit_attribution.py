@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
+from cutaway.results.lm.token_names import contrast_question
 from cutaway.results.result import Result, make_read_only, target_index, to_array
-from cutaway.results.token_names import contrast_question
 
 Floats = NDArray[np.float64]
 AttributedBy = Literal["layer", "component", "head", "mlp", "neuron"]

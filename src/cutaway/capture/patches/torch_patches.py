@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import sessions
-from cutaway.capture.eager import force_eager
 from cutaway.capture.function_mode import Closure, Watcher, _caller, _versions, copy_containers
 from cutaway.capture.module_hooks import is_tensor
-from cutaway.capture.monkeypatch import apply_more, replace
+from cutaway.capture.patches.eager import force_eager
+from cutaway.capture.patches.monkeypatch import apply_more, replace
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.capture.torch_functions import LINK, Opaque
 from cutaway.core.pytree import leaves

@@ -16,15 +16,15 @@ from cutaway.core import late
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import type_text
-from cutaway.results.attention import Attention
-from cutaway.results.lens import Lens
-from cutaway.results.logit_attribution import AttributedBy, LogitAttribution
+from cutaway.results.lm.attention import Attention
+from cutaway.results.lm.lens import Lens
+from cutaway.results.lm.logit_attribution import AttributedBy, LogitAttribution
+from cutaway.results.lm.saliency import Saliency
+from cutaway.results.lm.tokens import Beams, Role, Steps, Tokens
 from cutaway.results.result import ResultPage, make_read_only
-from cutaway.results.saliency import Saliency
-from cutaway.results.tokens import Beams, Role, Steps, Tokens
 
 if TYPE_CHECKING:  # it imports this module: factors can be applied to a generation
-    from cutaway.results.factors import FactorMethod, Factors, NmfStart
+    from cutaway.results.lm.factors import FactorMethod, Factors, NmfStart
 
 GenerationKind = Literal["causal", "encoder-decoder", "masked", "classifier"]
 LayerChoice = int | slice | Sequence[int] | None

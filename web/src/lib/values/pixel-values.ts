@@ -1,7 +1,7 @@
 // Maps pixels of an image to elements of the tensor, for exact values.
 
 import { placeOf } from "./pixels";
-import type { Image } from "./wire";
+import type { Image } from "../wire";
 
 export interface Element {
   /** Its index in the kept value. */

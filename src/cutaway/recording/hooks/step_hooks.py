@@ -16,11 +16,11 @@ from cutaway.core.formatting import listed, nearest_hint, plural
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
-from cutaway.recording.autograd_graph import AutogradGraph
 from cutaway.recording.error_guard import ErrorGuard
-from cutaway.recording.gradients import Gradients, coalesce_sparse
+from cutaway.recording.hooks.autograd_graph import AutogradGraph
+from cutaway.recording.hooks.gradients import Gradients, coalesce_sparse
+from cutaway.recording.hooks.module_calls import CallWrappers
 from cutaway.recording.models import NamedParameter, RecordedModels
-from cutaway.recording.module_calls import CallWrappers
 from cutaway.recording.recorded_units import RecordedUnits
 from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey
 from cutaway.store.format.records import GRAD, UPDATE, VALUE

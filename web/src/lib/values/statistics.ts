@@ -1,7 +1,7 @@
 // Titles, order and cards of statistics, from the table that Python sends.
 
-import { exact, short } from "./formatting";
-import { FAR, LARGEST, STATISTICS, UNKNOWN, type Sibling, type Statistic, type StatisticView } from "./wire";
+import { exact, short } from "../formatting";
+import { FAR, LARGEST, STATISTICS, UNKNOWN, type Sibling, type Statistic, type StatisticView } from "../wire";
 
 const BY_NAME: ReadonlyMap<string, Statistic> = new Map(STATISTICS.map((each) => [each.name, each]));
 const RANKS: ReadonlyMap<string, number> = new Map(STATISTICS.map(({ name }, rank) => [name, rank]));

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { position } from "./colors";
+import { position } from "../colors";
 import { medianRatio, foremost, joinScales, anomalyAt, positionOn, rowsAt, scaleFor, statisticAt, nodeValues, type Matrix, type NodeValues } from "./node-colors";
-import type { NodeRows, RowView } from "./wire";
+import type { NodeRows, RowView } from "../wire";
 
 const STATISTICS = ["mean", "abs_mean", "nonfinite"];
 const row = (number: number, given: Partial<RowView>): RowView =>
