@@ -18,7 +18,18 @@ from torch.optim import optimizer as torch_optimizer
 from torch.utils.checkpoint import checkpoint
 
 import cutaway
-from cutaway.recording import environment, models, recorder, sample_fields, scalars, step, step_graph, tensors, values
+from cutaway.recording import (
+    environment,
+    models,
+    recorder,
+    sample_fields,
+    scalars,
+    step,
+    step_cycle,
+    step_graph,
+    tensors,
+    values,
+)
 from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values
 from cutaway.recording.hooks import step_hooks as hooks_module
 from cutaway.recording.statistics import summary
@@ -80,9 +91,9 @@ SHIELDS = {
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
     autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
-    op_values, scalars, recorder, tensors, summary, step, step_graph, models,
+    op_values, scalars, recorder, tensors, summary, step, step_cycle, step_graph, models,
 )  # fmt: skip
-CONSTRUCTION = {"record", "_rank", "_as_module", "RecordedModels.__init__", "_Several.__init__"}
+CONSTRUCTION = {"record", "_rank", "_as_module", "RecordedModels.__init__", "StepCycle.__init__", "_Several.__init__"}
 
 
 def functions() -> Iterator[tuple[Any, str, str]]:

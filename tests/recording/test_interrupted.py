@@ -20,8 +20,8 @@ from torch.optim import optimizer as torch_optimizer
 
 import cutaway
 from cutaway.recording.hooks.step_hooks import StepHooks
-from cutaway.recording.recorder import Recorder
 from cutaway.recording.step import RecordedStep
+from cutaway.recording.step_cycle import StepCycle
 from cutaway.store.runs.run import Run
 
 
@@ -105,7 +105,7 @@ def test_an_exception_anywhere_in_a_step(where: str, error: type[BaseException],
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (Recorder, "_begin"), (Recorder, "_is_due"), (Recorder, "_write"), (RecordedStep, "start"),
+        (StepCycle, "_begin"), (StepCycle, "_is_due"), (StepCycle, "_write"), (RecordedStep, "start"),
         (RecordedStep, "stop"), (RecordedStep, "write"), (StepHooks, "start"), (StepHooks, "read_remaining"),
         (StepHooks, "stop"), (StepHooks, "_record_results"), (StepHooks, "_read_parameters"),
     ],

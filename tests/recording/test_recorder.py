@@ -177,7 +177,7 @@ def test_no_gradient_is_not_zero(tmp_path: Path) -> None:  # 5
 def test_a_batch_of_one_has_no_nan_in_its_spread(tmp_path: Path) -> None:  # 6
     with cutaway.record(tmp_path / "run", mlp(), every=1, statistics="full") as run:
         with run.step():
-            run_model = run._models.root
+            run_model = run._cycle.models.root
             run_model(torch.randn(1, 4))
     step = cutaway.load(tmp_path / "run").at(0)
     assert np.isfinite(step["0"].stats["std"])

@@ -605,7 +605,7 @@ def test_results_of_every_sort(tmp_path: Path) -> None:
     x = torch.arange(8.0).reshape(2, 4)
     with cutaway.record(tmp_path / "run", Model(), every=1, samples=2) as run:
         with run.step():
-            run._models.root(x)
+            run._cycle.models.root(x)
     step = loaded(tmp_path / "run").at(0)
     assert np.array_equal(step["dict@out.a"].value, x + 1)
     assert np.array_equal(step["twice@out.0"].value, x * 2)
@@ -744,7 +744,7 @@ def test_numbers_of_every_sort(tmp_path: Path) -> None:
             with run.step(batch_size=1):
                 for name, tensor in odd.items():
                     run.tensor(name, tensor)
-                run.tensor("parameter", run._models.root[0].weight)
+                run.tensor("parameter", run._cycle.models.root[0].weight)
         step = loaded(tmp_path / level).at(0)
         assert {f"${name}" for name in odd} <= set(loaded(tmp_path / level).sites)
         assert np.array_equal(step["$large"].value, odd["large"])

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from reprlib import repr as shortened
-from time import monotonic, perf_counter
 from types import TracebackType
 from typing import Any
 
 from torch import Tensor
 
-from cutaway.core.errors import InputError
-from cutaway.recording.environment import environment, module_tree, rank_and_world_size, to_plain
+from cutaway.recording.environment import environment, rank_and_world_size, to_plain
 from cutaway.recording.error_guard import ErrorGuard
-from cutaway.recording.hooks.step_hooks import SiteFilter
 from cutaway.recording.models import Models, RecordedModels
-from cutaway.recording.recorded_units import RecordedUnits
-from cutaway.recording.scalars import PendingScalars
-from cutaway.recording.schedules.fixed import Never
-from cutaway.recording.schedules.parse import Cost, EveryLike, schedule_of
+from cutaway.recording.schedules.parse import EveryLike, schedule_of
 from cutaway.recording.settings import Settings
 from cutaway.recording.shutdown import CloseAtExit
 from cutaway.recording.step import RecordedStep, Role, Step
-from cutaway.recording.step_graph import StepGraphs
-from cutaway.recording.usage import (
-    CLOSED,
-    NESTED,
-    NO_STEPS,
-    NOT_CALLED,
-    NOT_ENTERED,
-    SWAPPED_TENSOR,
-    add_hint,
-    check_batch_size,
-    check_kind,
-    check_scalars,
-    nothing_due,
-)
+from cutaway.recording.step_cycle import StepCycle
+from cutaway.recording.usage import CLOSED, NOT_ENTERED, SWAPPED_TENSOR, add_hint, check_kind, check_scalars
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Options, Writer
-
-_SAVE_EVERY = 10.0
-"""Seconds between saves of the schedule's state, so that a run killed between two recorded steps resumes with it."""
 
 
 class Recorder:
@@ -55,35 +33,22 @@ class Recorder:
     ) -> None:
         self._path = os.fspath(path)
         self._settings = settings
-        self._schedule = schedule_of(every)
-        self._every = shortened(every)
-        self._kinds: dict[str, None] = {}
-        self._n_steps = 0
-        self._n_due = 0
         self._created: Step | None = None
-        self._has_named = False
-        self._open: Step | None = None
-        self._next = 0
-        self._last = -1
-        self._order: dict[Any, int] = {}
+        self._cycle: StepCycle | None = None
         self._arrangement: list[dict[str, Any]] = []
         self._writer: Writer | None = None
         self._earlier_problems: tuple[str, ...] = ()
         self._is_closed = False
-        self._saved = monotonic()
         self.guard = ErrorGuard(self._note_failure)
+        schedule = schedule_of(every)
         if not settings.enabled:
             return
-        self._models = RecordedModels(model)
-        self._filter = SiteFilter(
-            settings.at, gradients=settings.gradients, updates=settings.updates, parameters=settings.parameters
-        )
+        models = RecordedModels(model)  # before the writer, which creates the folder
         rank, world_size = rank_and_world_size()
         options = Options(fsync=settings.fsync, limits=settings.limits)
         self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
-        self._scalars = PendingScalars(self._writer.scalars)
-        self._graphs = StepGraphs(self._writer)
-        self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
+        self._cycle = StepCycle(self._writer, models, schedule, settings, self.guard)
+        self._cycle.every = shortened(every)
         if resume:
             try:
                 self._resume(rank)
@@ -91,41 +56,26 @@ class Recorder:
                 self._writer.close()
                 raise
         self._close_at_exit = CloseAtExit(self)
-        self._described: Any = None
         self.guard(self._describe)
 
     def _describe(self) -> None:
         """Write the run's documents: environment, unit rule, modules, config."""
         assert self._writer is not None
+        assert self._cycle is not None
         self._writer.document("environment", environment())
         self._writer.document("units", {"rule": "graph"})
-        self._describe_modules()
+        self._cycle.describe_modules()
         if self._settings.config is not None:
             config = to_plain(self._settings.config)
             self._writer.document("config", config if isinstance(config, dict) else {"config": config})
 
-    def _describe_modules(self) -> None:
-        """Write the module tree, again if it has changed: adapters may be added after the run began."""
-        models = self._models
-        names = [parameter.names for parameter in models.parameters]
-        key = ([addresses for _, addresses in models.modules.values()], names)
-        if key != self._described and self._writer is not None:
-            self._described = key
-            self._writer.document("modules", module_tree(models.root))
-
     def _resume(self, rank: int) -> None:
-        """Continue the step numbers and the schedule of the previous session."""
         run = Run(Archive(self._path))
         if rank in run.ranks:
             run = run.rank(rank)
-        last = [int(run.steps[-1])] if len(run) else []
-        # Scalars are logged at every step, so they may be ahead of the last recorded step.
-        last += [int(curve.steps[-1]) for curve in run.scalars.values() if len(curve)]
-        self._next = max(last, default=-1) + 1
         self._earlier_problems = run.problems
-        state = run.documents.get("schedule")
-        if isinstance(state, dict):
-            self.guard(self._schedule.restore, state)
+        if self._cycle is not None:
+            self._cycle.resume(run)
 
     # steps
 
@@ -149,7 +99,13 @@ class Recorder:
     @property
     def recording(self) -> bool:
         """Whether the program is inside a step that is being recorded."""
-        return self._open is not None and self._open.recorded is not None
+        return self._recorded is not None
+
+    @property
+    def _recorded(self) -> RecordedStep | None:
+        """The recording of the open step; None if no step is open or it is not recorded."""
+        opened = None if self._cycle is None else self._cycle.open
+        return None if opened is None else opened.recorded
 
     @property
     def path(self) -> str:
@@ -159,12 +115,9 @@ class Recorder:
     @property
     def number(self) -> int:
         """The number of the open step, or of the next one."""
-        return self._open.number if self._open is not None else self._next
-
-    @property
-    def _at(self) -> int:
-        """The step that notes and scalars are attached to now: the open step, else the last one, else the first."""
-        return self.number if self._open is not None or self._last < 0 else self._last
+        if self._cycle is None:
+            return 0
+        return self._cycle.next if self._cycle.open is None else self._cycle.open.number
 
     @property
     def acknowledged(self) -> int | None:
@@ -200,12 +153,13 @@ class Recorder:
             batch_dim: the sample dimension, if the graph of the model does not determine it.
             unit_dim: the unit dimension or dimensions, if the graph of the model does not determine them.
         """
-        step = self._open.recorded if self._open is not None else None
+        step = self._recorded
         if step is not None:
             if isinstance(name, Tensor):
                 self.guard.report(SWAPPED_TENSOR)
                 return
-            self._has_named |= role != "loss"  # `log` names losses by itself
+            if self._cycle is not None:
+                self._cycle.has_named |= role != "loss"  # `log` names losses by itself
             dims = (unit_dim,) if isinstance(unit_dim, int) else None if unit_dim is None else tuple(unit_dim)
             self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
 
@@ -217,7 +171,7 @@ class Recorder:
         Args:
             fields: the entries of all samples of the batch, by the name of the field.
         """
-        step = self._open.recorded if self._open is not None else None
+        step = self._recorded
         if step is not None:
             self.guard(step.samples, fields)
 
@@ -228,14 +182,14 @@ class Recorder:
             values: numbers or one-element tensors by name, for names that are not Python identifiers.
             scalars: the same as keywords.
         """
-        if self._writer is None:
+        if self._cycle is None:
             return
         if values is not None and not isinstance(values, Mapping):
             self.guard(check_scalars, values)
             values = None
         named = {**(values or {}), **scalars}
         if self._is_open():
-            self.guard(self._scalars.add, self._at, named)
+            self.guard(self._cycle.scalars.add, self._cycle.at, named)
         if self.recording:
             for name, value in named.items():
                 if isinstance(value, Tensor) and value.requires_grad and value.numel() == 1:
@@ -252,8 +206,8 @@ class Recorder:
             self.guard(self._note, text, level)
 
     def _note(self, text: str, level: str) -> None:
-        if self._writer is not None:
-            self._writer.note(str(text), step=self._at, level=level)
+        if self._writer is not None and self._cycle is not None:
+            self._writer.note(str(text), step=self._cycle.at, level=level)
 
     def _is_open(self) -> bool:
         """Whether the run still accepts data; reports once if it is closed."""
@@ -264,7 +218,7 @@ class Recorder:
     @contextmanager
     def iteration(self) -> Iterator[int]:
         """Context manager around one iteration inside a step; its tensors are recorded separately. Yields 1, 2, …"""
-        step = self._open.recorded if self._open is not None else None
+        step = self._recorded
         if step is None:
             yield 0
             return
@@ -284,7 +238,7 @@ class Recorder:
         Args:
             loss: the name of the loss.
         """
-        step = self._open.recorded if self._open is not None else None
+        step = self._recorded
         if step is None:
             yield
             return
@@ -305,8 +259,8 @@ class Recorder:
             parent: the site that is read.
             child: the site that was computed from it.
         """
-        if self._writer is not None:
-            self._graphs.manual.append((str(parent), str(child)))
+        if self._cycle is not None:
+            self._cycle.graphs.manual.append((str(parent), str(child)))
 
     def arrange(
         self,
@@ -336,29 +290,24 @@ class Recorder:
 
     def flush(self) -> None:
         """Block until everything recorded so far is on disk."""
-        if self._writer is not None:
-            self.guard(self._scalars.drain)
+        if self._writer is not None and self._cycle is not None:
+            self.guard(self._cycle.scalars.drain)
             self.guard(self._writer.flush)
 
     def close(self) -> None:
         """Write everything to disk and end the run. Idempotent."""
-        if self._writer is None or self._is_closed:
+        if self._writer is None or self._cycle is None or self._is_closed:
             return
         try:
-            if self._open is not None:
-                self._leave(self._open, None)
-            self.guard(self._scalars.drain)
-            self.guard(self._save_schedule)
+            if self._cycle.open is not None:
+                self._cycle.leave(self._cycle.open, None)
+            self.guard(self._cycle.scalars.drain)
+            self.guard(self._cycle.save_schedule)
         finally:
             # Whatever failed above, the writer must release its lease, or this process could not resume the run.
             self._is_closed = True
             self._close_at_exit.cancel()
             self.guard(self._writer.close)
-
-    def _save_schedule(self) -> None:
-        if self._writer is not None:
-            self._saved = monotonic()
-            self._writer.document("schedule", to_plain(self._schedule.state()))
 
     def __enter__(self) -> Recorder:
         return self
@@ -369,21 +318,12 @@ class Recorder:
         if error is not None and not isinstance(error, (GeneratorExit, SystemExit)):
             add_hint(error)
             self.note(f"the run ended with {kind.__name__ if kind else ''}: {error}"[:2000], level="error")
-        elif self._writer is not None and not self._is_closed:
-            self._report_missing()
+        elif self._cycle is not None and not self._is_closed:
+            self._cycle.report_missing()
         self.close()
 
-    def _report_missing(self) -> None:
-        """At a normal end, report what a correct program would have recorded."""
-        if self._last < 0:
-            self.guard.report(NO_STEPS)
-        elif not self._n_due and self._kinds and not isinstance(self._schedule, Never):
-            self.guard.report(nothing_due(self._every, self._n_steps, [*self._kinds]))
-        elif self._order and not self._models.has_run and not self._has_named:
-            self.guard.report(NOT_CALLED)
-
     def __repr__(self) -> str:
-        state = "off" if self._writer is None else f"{self._next} steps so far"
+        state = "off" if self._cycle is None else f"{self._cycle.next} steps so far"
         return f"<Recorder {self.path}: {state}>"
 
     # for Step
@@ -394,107 +334,13 @@ class Recorder:
             self._writer.problem(text, step=self.number)
 
     def _enter(self, step: Step) -> None:
-        """Begin a step, and record it if it is due."""
-        if self._writer is None or not self._is_open():
-            return
-        if self._open is not None:
-            self.guard.report(NESTED)
-            return
-        step.number = self._last = self._number_of(step)
-        self._next = step.number + 1
-        self._open = step
-        self._n_steps += 1
-        step.is_counted = True
-        self.guard.seconds = 0.0
-        step.has_late_kind = step.kind is None
-        if step.has_late_kind or self._is_due(step):
-            self.guard(self._begin, step)
-
-    def _number_of(self, step: Step) -> int:
-        if step.number_given is None:
-            return self._next
-        try:
-            given = operator.index(step.number_given)
-        except TypeError:
-            self.guard.report(
-                InputError(f"number={step.number_given!r} is not an integer: the step is numbered {self._next} instead")
-            )
-            return self._next
-        if given <= self._last:
-            problem = f"number={given} is not greater than the last step, {self._last}"
-            self.guard.report(InputError(f"{problem}: step numbers must increase; using {self._next} instead"))
-            return self._next
-        return given
-
-    def _is_due(self, step: Step) -> bool:
-        if step.kind is None:
-            return False
-        self._kinds[step.kind] = None
-        try:
-            is_due = bool(self._schedule.wants(step.number, step.kind))
-        except Exception as error:
-            self.guard.report(error)
-            is_due = False
-        self._n_due += is_due
-        return is_due
-
-    def _begin(self, step: Step) -> None:
-        self._models.refresh()
-        self._describe_modules()
-        is_traced = self._settings.graph and self._graphs.needs_trace(step.kind)
-        recorded = RecordedStep(
-            self._settings, self._models, self._filter, self.guard, units=self._units, is_traced=is_traced
-        )
-        recorded.has_late_kind = step.has_late_kind
-        if step.batch_size is not None:
-            recorded.tensors.selection.batch_size = check_batch_size(step.batch_size)
-            recorded.tensors.selection.is_batch_size_given = True
-        try:
-            recorded.start()
-            step.recorded = recorded
-        except BaseException:
-            recorded.release()
-            raise
+        if self._cycle is not None and self._is_open():
+            self._cycle.enter(step)
 
     def _leave(self, step: Step, error: BaseException | None) -> None:
-        """End a step, normally or with an exception; write it if it is to be kept."""
-        # close() inside the step has left it already, or Ctrl-C came before it was opened.
-        if self._open is not step:
-            return
-        recorded = step.recorded
-        try:
-            if recorded is not None:
-                self.guard(recorded.stop, error)
-                step.recorded = None
-                step.kind = step.kind if step.kind is None else str(step.kind)
-                if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
-                    self.guard(self._write, step, recorded)
-        finally:
-            self._release(step, recorded)
-        if recorded is None and monotonic() - self._saved > _SAVE_EVERY:
-            self.guard(self._save_schedule)
+        if self._cycle is not None:
+            self._cycle.leave(step, error)
 
-    def _release(self, step: Step, recorded: RecordedStep | None) -> None:
-        """Remove every hook of a step, whatever happened in it."""
-        step.recorded = None
-        self._open = None
-        if recorded is not None:
-            self.guard(recorded.release)
-
-    def _write(self, step: Step, recorded: RecordedStep) -> None:
-        assert self._writer is not None
-        began = perf_counter()
-        kind = step.kind or ""
-        if not self._order and recorded.missing_samples:
-            # Later batches may be smaller, as the last of an epoch is: for these, a note suffices.
-            self.guard.report(InputError(recorded.missing_samples))
-            self.guard.is_new(recorded.missing_samples)  # marks the note as reported
-        n_bytes = recorded.write(self._writer, self._graphs, step.number, kind, self._order)
-        for note in filter(self.guard.is_new, recorded.notes):
-            self._writer.problem(note, step=step.number, level="info")
-        if "error" not in recorded.about:
-            self.guard(self._filter.check, recorded.op_sites)
-            self.guard(self._units.check)
-        self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))
-        self._scalars.start_copies()
-        self._save_schedule()  # so that a killed run resumes with it
+    def _release(self, step: Step) -> None:
+        if self._cycle is not None:
+            self._cycle.release(step, step.recorded)

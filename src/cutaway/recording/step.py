@@ -313,7 +313,7 @@ class Step:
                 self._run._leave(self, error)
             except Exception as failure:
                 self._run.guard.report(failure)
-                self._run._release(self, self.recorded)
+                self._run._release(self)
 
 
 def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:
