@@ -140,7 +140,7 @@ NAMES = "|".join(sorted((n for n, each in STATISTICS.items() if each.part == "nu
 LIST = re.compile(rf"(?:[\"'](?:{NAMES})[\"']\s*[,:|]\s*){{4,}}")
 COMPUTED = {
     "src/cutaway/core/statistics.py": "the table itself",
-    "src/cutaway/recording/statistics/device.py": "what the kernel leaves of each share",
+    "src/cutaway/recording/statistics/device_results.py": "what the kernels compute",
 }
 """Where four names or more may stand in a row, and why."""
 

@@ -32,7 +32,7 @@ from cutaway.recording import (
 )
 from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values
 from cutaway.recording.hooks import step_hooks as hooks_module
-from cutaway.recording.statistics import summary
+from cutaway.recording.statistics import stable_sites, summary
 
 N_STEPS = 3
 
@@ -91,7 +91,8 @@ SHIELDS = {
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
     autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
-    op_values, scalars, recorder, tensors, summary, step, step_cycle, step_graph, models,
+    op_values, scalars, recorder, tensors, stable_sites, summary, step, step_cycle, step_graph,
+    models,
 )  # fmt: skip
 CONSTRUCTION = {"record", "_rank", "_as_module", "RecordedModels.__init__", "StepCycle.__init__", "_Several.__init__"}
 

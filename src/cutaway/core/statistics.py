@@ -1,8 +1,8 @@
 """Table of the recorded statistics: name, title, scale and how each one is compared.
 
 To add a statistic, add one line to `_TABLE` and fill its column in every backend that computes it: `cpu.py`,
-`device.py` and `triton_kernels.py` in `recording/statistics/`. Everything else reads this table; the viewer reads it
-through `web/src/lib/wire.ts`, which `python -m tests.wire` generates from it.
+`device_torch.py` and `triton_kernels.py` in `recording/statistics/`. Everything else reads this table; the viewer reads
+it through `web/src/lib/wire.ts`, which `python -m tests.wire` generates from it.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.hooks.module_calls import CallWrappers
 from cutaway.recording.recorded_units import parameter_units
+from cutaway.recording.statistics.stable_sites import StableSites
 
 Models = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module]
 
@@ -46,6 +47,8 @@ class RecordedModels:
         """Modules by address."""
         self.has_run = False
         """Whether a module was called in a recorded step."""
+        self.stable_sites = StableSites()
+        """Outputs and gradients that are not overwritten within a step."""
         self._layouts: dict[str, UnitLayout | None] = {}
         self._contents: list[Any] = []
         self.refresh()

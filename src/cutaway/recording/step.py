@@ -65,7 +65,8 @@ class RecordedStep:
         self._guard = guard
         self._began = perf_counter()
         summary = Summary(settings.statistics, spectral_norm=settings.spectral_norm)
-        self.tensors = StepTensors(summary, SampleSelection(settings.samples, settings.batch_dim or 0))
+        selection = SampleSelection(settings.samples, settings.batch_dim or 0)
+        self.tensors = StepTensors(summary, selection, models.stable_sites)
         most = settings.most_update_bytes
         self.hooks = StepHooks(models, self.tensors, site_filter, guard, units=units, most_update_bytes=most)
         self.hooks.on_return = self._resolve_units
@@ -256,6 +257,7 @@ class RecordedStep:
             self.about["structure"] = structure
         # Here and not in the writer's thread: two threads that both run Python slow each other down (the GIL).
         matrix = _matrix(self.tensors.summary, numbers, len(all_rows))
+        self._guard(self.tensors.learn_stable_sites)
         writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
         return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
 

@@ -13,12 +13,19 @@ from torch import Tensor
 
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.core.arrays import Raw
+from cutaway.core.formatting import listed
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.dependencies.graph import RecordedSite
 from cutaway.recording.recorded_units import PendingTensors, summary_view
+from cutaway.recording.statistics.stable_sites import SiteOf, StableSites
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.values import SampleSelection, to_host
 from cutaway.store.format.records import VALUE, Row
+
+_LOST = (
+    "statistics of {sites} are missing in this step: the program overwrote the tensors in place, which it had not done "
+    "in earlier recorded steps; from now on their statistics are taken at once"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,13 @@ class RecordedTensor:
 class StepTensors:
     """All tensors of one recorded step, in order."""
 
-    def __init__(self, summary: Summary, selection: SampleSelection) -> None:
+    def __init__(self, summary: Summary, selection: SampleSelection, stable: StableSites | None = None) -> None:
         self.summary = summary
+        self._stable = StableSites() if stable is None else stable
+        self._checks: list[tuple[SiteOf, int, int]] = []
+        """Sites recorded for the first time on a GPU: their rows taken at once, and taken with others."""
+        self.notes: dict[str, None] = {}
+        """What was not recorded and why, each message once (a dict used as an ordered set)."""
         self.selection = selection
         self.iteration = 0
         self.records: list[RecordedTensor] = []
@@ -163,7 +175,7 @@ class StepTensors:
         if self._deferred is not None and not keeps_value:
             self._deferred.append((tensor, record))
         else:
-            record.number = self._summarize(tensor, layout)
+            record.number = self._summarize(tensor, layout, (key.base, of.partition("@")[0]))
         self.records.append(record)
         if layout is None and self.pending is not None and keeps_value and of == VALUE:
             self.pending.add(tensor, record)
@@ -171,9 +183,38 @@ class StepTensors:
             record.value = self.selection.copy_samples(tensor, layout)
         return record
 
-    def _summarize(self, tensor: Tensor, layout: UnitLayout | None) -> int:
+    def _summarize(self, tensor: Tensor, layout: UnitLayout | None, site: SiteOf | None = None) -> int:
+        """Add a tensor to the summary. Returns its row.
+
+        Args:
+            site: None if the tensor may be overwritten, whatever is known about its site.
+        """
         view, batch_dim, unit_dim = summary_view(tensor, layout, is_full=self.summary.is_full)
-        return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim)
+        if site is None or self.summary.is_on_host(view):
+            return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim)
+        is_stable = self._stable.find(site)
+        number = self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim, is_stable=is_stable is True)
+        if is_stable is None:
+            again = self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim, is_stable=True)
+            self._checks.append((site, number, again))
+        return number
+
+    def learn_stable_sites(self) -> None:
+        """At the end of the step, learn which sites may be held, and note tensors that were overwritten meanwhile."""
+        rows, lost = self.summary.matrix(), self.summary.lost
+        for site, number, again in self._checks:
+            if again in lost:
+                self._stable.learn(site, is_stable=False)
+            else:
+                self._stable.compare(site, rows[number], rows[again])
+        self._checks.clear()
+        sites: dict[str, None] = {}
+        for record in self.records:
+            if record.number in lost:
+                self._stable.learn((record.key.base, record.of.partition("@")[0]), is_stable=False)
+                sites[self.site(record.key)] = None
+        if sites:
+            self.notes[_LOST.format(sites=listed(map(repr, sites)))] = None
 
     def set_layout(self, tensor: Tensor | None, record: RecordedTensor, layout: UnitLayout | None) -> None:
         """Set the layout of a recorded tensor now that it is known, and compute what depends on it.
@@ -218,9 +259,9 @@ class StepTensors:
             record.number = number
 
     def _summarize_all(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> list[int]:
-        if self.summary.is_full:
-            return [self._summarize(tensor, record.layout) for tensor, record in deferred]
-        return self.summary.add_many([tensor for tensor, _ in deferred])
+        if not self.summary.is_full:
+            return self.summary.add_many([(tensor, None, None) for tensor, _ in deferred])
+        return self.summary.add_many([summary_view(tensor, record.layout, is_full=True) for tensor, record in deferred])
 
     def _summarize_one_by_one(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> None:
         """Fallback of the batched call: a tensor that fails loses only its own record."""
@@ -252,7 +293,8 @@ class StepTensors:
         if not first:
             return None
         key, layout = replace(first[0].key), first[0].layout  # a new key object: records are told apart by identity
-        recomputed = RecordedTensor(key, VALUE, self._summarize(tensor, layout), layout=layout, is_recomputed=True)
+        number = self._summarize(tensor, layout, (base, VALUE))
+        recomputed = RecordedTensor(key, VALUE, number, layout=layout, is_recomputed=True)
         self._recomputed.append((recomputed, list(first)))
         return recomputed
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway.recording.statistics import device as device_module
+from cutaway.recording.statistics.device_quantiles import batch_indices_on
 from cutaway.recording.statistics.quantiles import BATCH_ELEMENTS, BATCH_SAMPLES, batch_indices
 from cutaway.recording.statistics.summary import Summary
 
@@ -148,7 +149,7 @@ def test_without_two_samples_there_is_none(make: type[Summary], level: str) -> N
 
 
 def test_places_on_a_device_are_the_same() -> None:
-    device_indices = device_module._batch_indices_on.__wrapped__
+    device_indices = batch_indices_on.__wrapped__
     for given_ in ((1000, 10, 1), (1000, 10, 5), (10**7, 200, 1000), (12, 3, 4)):
         meta = device_indices(torch.device("cpu"), *given_)
         assert meta.tolist() == batch_indices(*given_).tolist()

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from cutaway.core.statistics import STATISTICS, names_in_tiers
 from cutaway.recording.statistics import device as device_module
+from cutaway.recording.statistics.device_quantiles import sample_indices_on
 from cutaway.recording.statistics.per_unit import MOST_UNITS
 from cutaway.recording.statistics.quantiles import N_SAMPLES, QUANTILES, sample_indices
 from cutaway.recording.statistics.scratch import CHUNK
@@ -255,7 +256,7 @@ def test_places_are_in_order_distinct_and_evenly_spread(n: int) -> None:
 
 def test_places_on_a_device_are_the_same() -> None:
     for n in (1025, 99_999, 3 * 2**31):
-        assert device_module._sample_indices_on(torch.device("cpu"), n).tolist() == sample_indices(n).tolist()
+        assert sample_indices_on(torch.device("cpu"), n).tolist() == sample_indices(n).tolist()
 
 
 # full
@@ -392,31 +393,12 @@ def test_rows_are_in_the_order_of_adding_whatever_they_are() -> None:
         assert matrix[number, CORE.index("p50")] == number or not tensor.numel()
 
 
-def test_more_tensors_than_a_block_on_a_device_holds() -> None:
+def test_very_many_tensors_of_a_device_are_gathered() -> None:
     summary = OnDevice("full")
-    for number in range(device_module.MOST_TENSORS * 2 + 3):
+    for number in range(500):
         summary.add(torch.full((2, 3), float(number)), batch_dim=0)
-    assert column(summary, "mean").tolist() == list(range(device_module.MOST_TENSORS * 2 + 3))
+    assert column(summary, "mean").tolist() == list(range(500))
     assert summary.arrays(300)["samples"][0].tolist() == [300, 300]
-
-
-def test_partial_results_merge_to_the_whole() -> None:
-    """What the kernel leaves of each share, made by NumPy."""
-    rng = np.random.default_rng(0)
-    partials, entries, wholes = [], [], []
-    for number, (n, share) in enumerate([(10_000, 4096), (4096, 4096), (9000, 8192), (5, 4096)]):
-        values = rng.normal(1e5, 1, n)
-        values[:3] = 0
-        parts = [values[start : start + share] for start in range(0, n, share)]
-        partials += [
-            [p.mean(), ((p - p.mean()) ** 2).sum(), np.abs(p).sum(), p.min(), p.max(), (p == 0).sum(), 0, 0]
-            for p in parts
-        ]
-        entries.append(device_module.TensorEntry(number, n, 2, share, len(parts)))
-        wholes.append(np.repeat(values, 2))
-    for found, whole in zip(device_module._merge_partials(np.array(partials), entries), wholes, strict=True):
-        expected = [whole.mean(), np.abs(whole).mean(), whole.std(), np.sqrt((whole**2).sum())]
-        np.testing.assert_allclose(found, [*expected, whole.min(), whole.max(), (whole == 0).sum(), 0, 0], rtol=1e-9)
 
 
 def test_several_threads_may_add_at_once() -> None:

@@ -68,7 +68,7 @@ class StepHooks:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was not recorded, and why."""
-        return (*self._notes, *self.gradients.notes)
+        return (*self._notes, *self.gradients.notes, *self.tensors.notes)
 
     # start and stop
 
@@ -138,6 +138,7 @@ class StepHooks:
             self._record(tensor, key, names, is_result=is_root, layout=self._layout(key, tensor, module, path))
         if is_root:
             self.on_return()
+            self.tensors.summary.flush()
 
     def _layout(self, key: TensorKey, tensor: Tensor, module: nn.Module | None, path: str) -> UnitLayout | None:
         """Unit and sample dimensions of a tensor, as far as they are known now."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cutaway.recording.statistics.inputs import MemoryOrder, batch_layout, in_memory_order, wide_dtype
 from cutaway.recording.statistics.moments import Moments, StatisticTable
-from cutaway.recording.statistics.quantiles import N_SAMPLES, batch_indices, batch_std, sample_indices
+from cutaway.recording.statistics.quantiles import N_SAMPLES, batch_indices, batch_std, distribution, sample_indices
 from cutaway.recording.statistics.scratch import CHUNK, Chunk, scratch
 
 BLOCK = 8192
@@ -86,19 +86,22 @@ class CpuStatistics:
         return not (self._is_full and self._large and self._large[-1][0] == number and not self._large[-1][1].zeros)
 
     def fill(self, table: StatisticTable) -> None:
-        """Write the moments and samples of all rows into the table."""
+        """Write the statistics of all rows into the table."""
+        numbers = np.array([*(row[0] for row in self._large), *(row[0] for row in self._small)], np.int64)
+        samples = np.full((len(numbers), N_SAMPLES), np.nan, np.float32)
+        n_large = len(self._large)
         if self._large:
-            numbers = np.array([number for number, _, _ in self._large])
-            table.put_moments(numbers, np.array([moments for _, moments, _ in self._large]))
-            table.samples[numbers] = np.stack([samples for _, _, samples in self._large])
+            table.put_moments(numbers[:n_large], np.array([moments for _, moments, _ in self._large]))
+            np.stack([values for _, _, values in self._large], out=samples[:n_large])
         if self._small:
-            numbers = np.array([number for number, _, _ in self._small])
             repeats = np.array([repeats for _, repeats, _ in self._small])
             sizes = np.array([values.size for _, _, values in self._small])
             flat = np.concatenate([values for _, _, values in self._small])
-            table.put_moments(numbers, _moments_of_small(flat, sizes, repeats))
-            for number, _, values in self._small:
-                table.samples[number, : values.size] = values
+            table.put_moments(numbers[n_large:], _moments_of_small(flat, sizes, repeats))
+            for row, (_, _, values) in zip(samples[n_large:], self._small, strict=True):
+                row[: values.size] = values
+        if len(numbers):
+            table.put_distribution(numbers, distribution(samples))
         for (n_samples, n_elements), batches in self._batches.items():
             step = max(1, _BATCHES // (n_samples * n_elements))
             for start in range(0, len(batches), step):

@@ -49,7 +49,7 @@ def plain_tensor(tensor: Any) -> Tensor | None:
     A DTensor gives its local shard, a sparse tensor its stored values, a quantized tensor its dequantized values, a
     nested tensor all its values, a complex tensor its magnitudes. Meta and fake tensors give None.
     """
-    for _ in range(_DEPTH if _is_wrapped(tensor) else 0):
+    for _ in range(_DEPTH if is_wrapped(tensor) else 0):
         inner = _unwrap(tensor)
         if inner is tensor:
             break
@@ -62,7 +62,8 @@ def plain_tensor(tensor: Any) -> Tensor | None:
     return result.resolve_neg()
 
 
-def _is_wrapped(tensor: Any) -> bool:
+def is_wrapped(tensor: Any) -> bool:
+    """Whether a tensor is not an ordinary strided one."""
     if type(tensor) not in _ORDINARY or tensor.layout is not torch.strided:
         return True
     is_transformed: bool = torch._C._functorch.is_functorch_wrapped_tensor(tensor)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.recording.statistics.quantiles import N_SAMPLES
+from cutaway.recording.statistics.quantiles import DISTRIBUTION
 
 Floats = NDArray[np.float64]
 
@@ -27,14 +27,14 @@ class Moments(NamedTuple):
 
 
 class StatisticTable:
-    """The statistics of one step: one column per statistic, and one row of samples per tensor; NaN where not filled.
+    """The statistics of one step: one column per statistic, one row per tensor; NaN where not filled.
 
     Backends fill the columns they compute. Names are those of `core/statistics.py`.
     """
 
     def __init__(self, sizes: list[int]) -> None:
+        self._n_rows = len(sizes)
         self._columns: dict[str, Floats] = {"count": np.array(sizes, np.float64)}
-        self.samples = np.full((len(sizes), N_SAMPLES), np.nan, np.float32)
 
     @property
     def is_filled(self) -> NDArray[np.bool_]:
@@ -46,10 +46,17 @@ class StatisticTable:
         """One statistic of all rows, as a writable array."""
         column = self._columns.get(name)
         if column is None:
-            column = self._columns[name] = np.full(len(self.samples), np.nan)
+            column = self._columns[name] = np.full(self._n_rows, np.nan)
         return column
 
     def put_moments(self, numbers: NDArray[np.int64], moments: Floats) -> None:
         """Write the moments of some rows, `[row, field of Moments]`."""
-        for name, values in zip(Moments._fields, moments.T, strict=True):
-            self.column(name)[numbers] = values
+        self._put(numbers, Moments._fields, moments)
+
+    def put_distribution(self, numbers: NDArray[np.int64], values: Floats) -> None:
+        """Write quantiles and histogram of some rows, `[row, column of DISTRIBUTION]`."""
+        self._put(numbers, DISTRIBUTION, values)
+
+    def _put(self, numbers: NDArray[np.int64], names: tuple[str, ...], values: Floats) -> None:
+        for name, column in zip(names, values.T, strict=True):
+            self.column(name)[numbers] = column

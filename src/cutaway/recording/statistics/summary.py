@@ -7,9 +7,8 @@ change. Sums are in float32 where that is exact and blocks are short, else in fl
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import prod
 from typing import Literal
 
@@ -21,15 +20,20 @@ from torch import Tensor
 from cutaway.core.statistics import StatisticTier, names_in_tiers
 from cutaway.recording.statistics import cpu_groups
 from cutaway.recording.statistics.cpu import CpuStatistics
-from cutaway.recording.statistics.device import DeviceStatistics
-from cutaway.recording.statistics.inputs import has_samples, outside_transforms, plain_tensor
+from cutaway.recording.statistics.device import DeviceArrays, DeviceStatistics
+from cutaway.recording.statistics.inputs import has_samples, is_wrapped, outside_transforms, plain_tensor
 from cutaway.recording.statistics.moments import StatisticTable
 from cutaway.recording.statistics.per_unit import MOST_UNITS, has_groups, sample_statistics, unit_statistics
-from cutaway.recording.statistics.quantiles import DISTRIBUTION, distribution
 from cutaway.recording.statistics.spectral import bidiagonal, largest_singular_value
 
 Level = Literal["core", "full"]
 Arrays = dict[str, NDArray[np.float32]]
+TensorAndDims = tuple[Tensor, int | None, int | None]
+"""A tensor, its sample dimension and its unit dimension."""
+
+ARRAYS = ("unit", "samples")
+"""The arrays of the level "full"."""
+SPECTRAL = "spectral"
 
 _FLOATS = (torch.float32, torch.float64)
 _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
@@ -37,10 +41,10 @@ _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
 
 @dataclass(slots=True)
 class _Extras:
-    """Per-unit and per-sample statistics of a tensor, and its spectral norm, until the step is read."""
+    """Per-unit and per-sample statistics of a CPU tensor, and its spectral norm."""
 
-    arrays: dict[str, Callable[[], NDArray[np.float32]]] = field(default_factory=dict)
-    matrix: Callable[[], NDArray[np.float32]] | None = None
+    arrays: Arrays = field(default_factory=dict)
+    matrix: NDArray[np.float32] | None = None
     """Input of the spectral norm."""
 
 
@@ -75,42 +79,54 @@ class Summary:
         self._extras: dict[int, _Extras] = {}
         self._cpu = CpuStatistics(is_full=self.is_full)
         self._devices: dict[torch.device, DeviceStatistics] = {}
-        self._fetched: dict[torch.device, list[NDArray[np.float32]]] = {}
+        self._fetched: DeviceArrays = {}
         self._matrix: NDArray[np.float32] | None = None
 
-    def add(self, tensor: Tensor, *, batch_dim: int | None = None, unit_dim: int | None = None) -> int:
-        """Compute the statistics of a tensor as it is now. Returns its row number.
+    def add(
+        self, tensor: Tensor, *, batch_dim: int | None = None, unit_dim: int | None = None, is_stable: bool = False
+    ) -> int:
+        """Add a tensor as it is now. Returns its row number.
 
         Args:
             batch_dim: the sample dimension, for "batch_std" and the array "samples" of the level "full"; or None.
             unit_dim: the unit dimension, for the array "unit" of the level "full"; or None.
+            is_stable: whether nothing is expected to write to the tensor before the next `flush`. A GPU tensor is then
+                read at that time without a copy; if something does write to it, its row is `lost`.
         """
         with self._lock, torch._C.DisableTorchFunction():
-            number, self._matrix = len(self._counts), None
-            if not (type(tensor) in _PLAIN_TYPES and not self._has_more and self._add_fast(number, tensor, batch_dim)):
-                with torch._C._DisableAutocast(), outside_transforms(), np.errstate(all="ignore"):
-                    self._add(number, tensor, batch_dim, unit_dim)
-            return number
+            return self._add_row(tensor, batch_dim, unit_dim, is_stable)
 
-    def add_many(self, tensors: Sequence[Tensor]) -> list[int]:
-        """Add many tensors, such as parameters; on one GPU with one launch. The tensors must not change meanwhile."""
-        cuda_tensors = [tensor for tensor in tensors if type(tensor) in _PLAIN_TYPES and tensor.is_cuda]
-        if self._has_more or len(cuda_tensors) < len(tensors) or len({tensor.device for tensor in cuda_tensors}) != 1:
-            return [self.add(tensor) for tensor in tensors]
+    def add_many(self, tensors: Sequence[TensorAndDims]) -> list[int]:
+        """Add many tensors, such as parameters; on a GPU with few launches. The tensors must not change meanwhile.
+
+        Args:
+            tensors: each with its sample dimension and its unit dimension, or None.
+        """
         with self._lock, torch._C.DisableTorchFunction():
-            numbers = list(range(len(self._counts), len(self._counts) + len(cuda_tensors)))
-            self._matrix = None
-            self._counts += [tensor.numel() for tensor in cuda_tensors]
-            nonempty = [
-                (number, tensor.detach())
-                for number, tensor in zip(numbers, cuda_tensors, strict=True)
-                if tensor.numel()
-            ]
-            if nonempty:
-                self._device(cuda_tensors[0].device).add_many(
-                    [number for number, _ in nonempty], [tensor for _, tensor in nonempty]
-                )
+            numbers = [self._add_row(*each, True) for each in tensors]
+            self._flush()
             return numbers
+
+    def flush(self) -> None:
+        """Queue the statistics of all GPU tensors added so far: from now on they may be overwritten and freed."""
+        if self._devices:
+            with self._lock, torch._C.DisableTorchFunction():
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._devices:
+            with torch._C._DisableAutocast(), outside_transforms():
+                for device in self._devices.values():
+                    device.flush()
+
+    @property
+    def lost(self) -> set[int]:
+        """Rows of tensors that were overwritten before their statistics were computed."""
+        return {number for device in self._devices.values() for number in device.lost}
+
+    def is_on_host(self, tensor: Tensor) -> bool:
+        """Whether the statistics of a tensor are computed immediately."""
+        return tensor.device.type in self.on_host
 
     def matrix(self) -> NDArray[np.float32]:
         """All statistics, `[row, statistic]`, with the columns `names`. Waits once for each device."""
@@ -127,16 +143,31 @@ class Summary:
         """
         self.matrix()
         extras = self._extras.get(number)
-        return {} if extras is None else {name: read() for name, read in extras.arrays.items()}
+        arrays = {} if extras is None else dict(extras.arrays)
+        for name in ARRAYS if self._fetched else ():
+            if (number, name) in self._fetched:
+                arrays[name] = self._fetched[number, name]
+        return arrays
 
     # adding
+
+    def _add_row(self, tensor: Tensor, batch_dim: int | None, unit_dim: int | None, is_stable: bool) -> int:
+        number, self._matrix = len(self._counts), None
+        if self.is_on_host(tensor):
+            is_added = type(tensor) in _PLAIN_TYPES and not self._has_more and self._add_fast(number, tensor, batch_dim)
+        else:
+            is_added = not self._is_spectral and self._hold_fast(number, tensor, batch_dim, unit_dim, is_stable)
+        if not is_added:
+            with torch._C._DisableAutocast(), outside_transforms(), np.errstate(all="ignore"):
+                self._add(number, tensor, batch_dim, unit_dim, is_stable)
+        return number
 
     def _add_fast(self, number: int, tensor: Tensor, batch_dim: int | None) -> bool:
         """Fast path: contiguous floats on the CPU. Returns False for everything else."""
         if not (tensor.is_cpu and tensor.dtype in _FLOATS and tensor.layout is torch.strided):
             return False
         n = tensor.numel()
-        if not n or not tensor.is_contiguous() or "cpu" not in self.on_host:
+        if not n or not tensor.is_contiguous():
             return False
         try:
             values = tensor.detach().numpy()
@@ -149,22 +180,41 @@ class Summary:
         self._counts.append(n)
         return True
 
-    def _add(self, number: int, tensor: Tensor, batch_dim: int | None, unit_dim: int | None) -> None:
+    def _hold_fast(
+        self, number: int, tensor: Tensor, batch_dim: int | None, unit_dim: int | None, is_stable: bool
+    ) -> bool:
+        """Fast path: ordinary tensors of a device. Returns False for everything else."""
+        n = tensor.numel()
+        if is_wrapped(tensor) or not n or tensor.is_meta or tensor.is_complex() or tensor.is_neg():
+            return False
+        if _is_capturing(tensor):
+            return False
+        has_dim = has_groups if self.is_full else has_samples
+        batch_dim = batch_dim if has_dim(tensor, batch_dim) else None
+        self._device(tensor.device).add(number, tensor.detach(), batch_dim, unit_dim, is_stable=is_stable)
+        self._counts.append(n)
+        return True
+
+    def _add(self, number: int, tensor: Tensor, batch_dim: int | None, unit_dim: int | None, is_stable: bool) -> None:
         values = plain_tensor(tensor)
         if values is None or not values.numel() or _is_capturing(values):
             self._counts.append(tensor.numel())
             return
-        is_on_host = values.device.type in self.on_host
-        device = None if is_on_host else self._device(values.device)
         # The stored values of a sparse or nested tensor have other dimensions than the tensor.
         has_dims = values.dim() == tensor.dim() and tensor.layout is torch.strided
         dim = batch_dim if has_dims and has_samples(values, batch_dim) else None
-        if device is None:
+        if self.is_on_host(values):
             self._cpu.add(number, values, dim)
+            if self._has_more:
+                self._add_extras(number, values, batch_dim, unit_dim)
         else:
-            device.add(number, values, dim)
-        if self._has_more:
-            self._add_extras(number, values, device, batch_dim, unit_dim)
+            device = self._device(values.device)
+            if self.is_full:
+                dim = batch_dim if has_dims and has_groups(values, batch_dim) else None
+            device.add(number, values, dim, unit_dim, is_stable=is_stable)
+            matrix = bidiagonal(values) if self._is_spectral else None
+            if matrix is not None:
+                device.add_array(number, SPECTRAL, matrix)
         self._counts.append(values.numel())
 
     def _device(self, device: torch.device) -> DeviceStatistics:
@@ -172,66 +222,45 @@ class Summary:
             self._devices[device] = DeviceStatistics(device, is_full=self.is_full)
         return self._devices[device]
 
-    def _add_extras(
-        self, number: int, tensor: Tensor, device: DeviceStatistics | None, batch_dim: int | None, unit_dim: int | None
-    ) -> None:
-        extras = _Extras()
+    def _add_extras(self, number: int, tensor: Tensor, batch_dim: int | None, unit_dim: int | None) -> None:
+        extras = self._extras[number] = _Extras()
         if self.is_full and has_groups(tensor, unit_dim, MOST_UNITS):
             assert unit_dim is not None
             if tensor.numel() > tensor.shape[unit_dim]:  # a single value has no standard deviation
-                extras.arrays["unit"] = self._unit_statistics(tensor, unit_dim, device)
+                extras.arrays["unit"] = self._unit_statistics(tensor, unit_dim)
         if self.is_full and has_groups(tensor, batch_dim):
             assert batch_dim is not None
-            extras.arrays["samples"] = self._sample_statistics(tensor, batch_dim, device)
-        values = bidiagonal(tensor) if self._is_spectral else None
-        if values is not None:
-            extras.matrix = self._deferred(values, device)
-        self._extras[number] = extras
+            extras.arrays["samples"] = _sample_statistics(tensor, batch_dim)
+        matrix = bidiagonal(tensor) if self._is_spectral else None
+        extras.matrix = None if matrix is None else matrix.numpy()
 
-    def _unit_statistics(
-        self, tensor: Tensor, dim: int, device: DeviceStatistics | None
-    ) -> Callable[[], NDArray[np.float32]]:
-        if device is None and tensor.dtype == torch.float32 and tensor.is_contiguous():
+    def _unit_statistics(self, tensor: Tensor, dim: int) -> NDArray[np.float32]:
+        if tensor.dtype == torch.float32 and tensor.is_contiguous():
             dim %= tensor.dim()
             shape = (prod(tensor.shape[:dim]), tensor.shape[dim], prod(tensor.shape[dim + 1 :]))
             has_zeros = self._cpu.may_have_zeros(len(self._counts))
             values = cpu_groups.unit_statistics(tensor.numpy().reshape(shape), has_zeros=has_zeros)
             if values is not None:
-                return partial(_return_array, values)
-        return self._deferred(unit_statistics(tensor, dim), device)
-
-    def _sample_statistics(
-        self, tensor: Tensor, dim: int, device: DeviceStatistics | None
-    ) -> Callable[[], NDArray[np.float32]]:
-        if device is None and dim == 0 and tensor.dtype == torch.float32 and tensor.is_contiguous():
-            values = cpu_groups.sample_statistics(tensor.numpy().reshape(tensor.shape[0], -1))
-            if values is not None:
-                return partial(_return_array, values)
-        return self._deferred(sample_statistics(tensor, dim), device)
-
-    def _deferred(self, array: Tensor, device: DeviceStatistics | None) -> Callable[[], NDArray[np.float32]]:
-        if device is None:
-            values: NDArray[np.float32] = array.numpy()
-            return lambda: values
-        return partial(self._fetch_array, array.device, device.add_array(array))
-
-    def _fetch_array(self, device: torch.device, number: int) -> NDArray[np.float32]:
-        return self._fetched[device][number]
+                return values
+        array: NDArray[np.float32] = unit_statistics(tensor, dim).numpy()
+        return array
 
     # reading
 
     def _read(self) -> NDArray[np.float32]:
         table = StatisticTable(self._counts)
-        self._fetched = {device: rows.fetch(table) for device, rows in self._devices.items()}
+        self._fetched = {}
+        for device in self._devices.values():
+            with torch._C._DisableAutocast(), outside_transforms():
+                self._fetched.update(device.fetch(table))
         self._cpu.fill(table)
         is_broken = ~np.isfinite(table.column("max") - table.column("min"))
         table.column("nonfinite")[:] = np.where(table.is_filled, is_broken, np.nan)
         table.column("batch_std")[is_broken] = np.nan  # the non-finite value may not be among the sampled ones
-        for name, column in zip(DISTRIBUTION, distribution(table.samples).T, strict=True):
-            table.column(name)[:] = column
-        for number, extras in self._extras.items():
-            if extras.matrix is not None:
-                table.column("spectral_norm")[number] = largest_singular_value(extras.matrix())
+        matrices = {number: extras.matrix for number, extras in self._extras.items() if extras.matrix is not None}
+        matrices |= {number: array for (number, name), array in self._fetched.items() if name == SPECTRAL}
+        for number, matrix in matrices.items():
+            table.column("spectral_norm")[number] = largest_singular_value(matrix)
         return np.column_stack([table.column(name) for name in self.names]).astype(np.float32)
 
 
@@ -240,5 +269,10 @@ def _is_capturing(tensor: Tensor) -> bool:
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def _return_array(array: NDArray[np.float32]) -> NDArray[np.float32]:
+def _sample_statistics(tensor: Tensor, dim: int) -> NDArray[np.float32]:
+    if dim == 0 and tensor.dtype == torch.float32 and tensor.is_contiguous():
+        values = cpu_groups.sample_statistics(tensor.numpy().reshape(tensor.shape[0], -1))
+        if values is not None:
+            return values
+    array: NDArray[np.float32] = sample_statistics(tensor, dim).numpy()
     return array
