@@ -22,13 +22,13 @@ from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.op_values import TracedStep
 from cutaway.recording.hooks.step_hooks import SiteFilter, StepHooks
 from cutaway.recording.models import RecordedModels
-from cutaway.recording.recorded_units import UNTRACED_NOTE, RecordedUnits, stated_layout
+from cutaway.recording.recorded_units import RecordedUnits, stated_layout, untraced_note
 from cutaway.recording.sample_fields import select_field
 from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
-from cutaway.recording.usage import missing_samples
+from cutaway.recording.usage import labels_mismatch, missing_samples
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
@@ -71,6 +71,10 @@ class RecordedStep:
         self.hooks.on_return = self._resolve_units
         self._units = units
         self._traced: TracedStep | None = None
+        self._sequence_first = models.sequence_first
+        if not units.is_traced and settings.batch_dim is None and not (is_traced and models.is_traceable):
+            # Without a graph, only layers of torch.nn know whether samples or time steps come first.
+            self.tensors.selection.batch_dim = models.sample_dim
         ops = [site for site in settings.at if site.op is not None]
         if (is_traced or ops) and models.is_traceable:
             self._traced = TracedStep(models.root, ops, self.tensors, self.hooks.hook_gradient, guard)
@@ -122,16 +126,20 @@ class RecordedStep:
         batch_size, batch_dim = self.tensors.selection.batch_size, self._settings.batch_dim
         if self.missing_samples:
             yield self.missing_samples
-        for name, n_entries in self._field_lengths.items():
-            if batch_size is not None and n_entries != batch_size:
-                entries = plural(n_entries, "entry", "entries")
-                yield f"run.samples({name}=) has {entries}, but the batch has {plural(batch_size, 'sample')}"
         if batch_dim is not None and batch_size is None and self.hooks.n_inputs:
             yield f"batch_dim={batch_dim} is out of range of every model input, so the batch size is unknown"
 
+    def _drop_mismatched_fields(self) -> None:
+        """Drop fields without one entry for each sample: their entries would be given to other samples."""
+        sizes = self.tensors.batch_sizes()
+        for name, n_entries in self._field_lengths.items():
+            if sizes and n_entries not in sizes:
+                self._fields.pop(name, None)
+                self._guard.report(labels_mismatch(name, n_entries, sizes[0]))
+
     def _unit_notes(self) -> Iterator[str]:
         if not self._units.is_traced:
-            yield UNTRACED_NOTE.format(dim=self._units.batch_dim or 0)
+            yield untraced_note(self.tensors.selection.batch_dim, self._sequence_first)
         if self.lost_values:
             tensors = plural(self.lost_values, "tensor")
             yield (
@@ -164,7 +172,9 @@ class RecordedStep:
         self.about["seconds"] = perf_counter() - self._began
         if self.tensors.selection.batch_size is not None:
             self.about["batch_size"] = self.tensors.selection.batch_size
-        if error is not None:
+        if error is None:
+            self.hooks.note_optimized()
+        else:
             self.about["error"] = f"{type(error).__name__}: {error}"[:1000]
         self.is_whole = True
 
@@ -211,7 +221,7 @@ class RecordedStep:
         layout = units.find(key.base, key.step_pass, tensor)
         is_unknown = layout is None and not units.is_traced and self.tensors.pending is None
         if batch_dim is not None or unit_dims is not None or is_unknown:
-            dim = batch_dim if batch_dim is not None else units.batch_dim or 0
+            dim = batch_dim if batch_dim is not None else self.tensors.selection.batch_dim
             layout = units.with_samples(layout, tensor, dim, batch_size)
         return layout if unit_dims is None else stated_layout(unit_dims, layout, tensor)
 
@@ -228,6 +238,7 @@ class RecordedStep:
     def write(self, writer: Writer, graphs: StepGraphs, number: int, kind: str, order: dict[Any, int]) -> int:
         """Give the step to the writer. Returns its size in bytes."""
         self._guard(self.hooks.gradients.finish)
+        self._guard(self._drop_mismatched_fields)
         rows, values = self.tensors.rows(), self.tensors.values()
         extra_arrays: dict[Row, Raw] = {}
         if self._settings.statistics == "full":
