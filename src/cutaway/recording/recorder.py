@@ -160,8 +160,7 @@ class Recorder:
                 return
             if self._cycle is not None:
                 self._cycle.has_named |= role != "loss"  # `log` names losses by itself
-            dims = (unit_dim,) if isinstance(unit_dim, int) else None if unit_dim is None else tuple(unit_dim)
-            self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
+            self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, unit_dim))
 
     def samples(self, **fields: Any) -> None:
         """Describe the samples of this step: `ids=`, `text=`, `tokens=`, `label=`, `image=`, or any other field.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
@@ -28,7 +28,7 @@ from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
-from cutaway.recording.usage import labels_mismatch, missing_samples
+from cutaway.recording.usage import check_dim, check_dims, check_names, labels_mismatch, missing_samples
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
@@ -44,7 +44,7 @@ About = tuple[str, str, str]
 """What the user stated about a tensor: its role, its node, its part within the node."""
 
 
-Dims = tuple[int | None, tuple[int, ...] | None]
+Dims = tuple[int | None, int | Sequence[int] | None]
 """Sample dimension and unit dimensions, where the user states them."""
 
 
@@ -191,21 +191,23 @@ class RecordedStep:
     def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
         """Record a tensor that the user named."""
         role, node, part = about
+        check_names(name, node=node, part=part)
+        stated = (check_dim(name, "batch_dim", dims[0]), check_dims(name, dims[1]))
         key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
             raise InputTypeError(f"run.tensor({name!r}) got {type_text(tensor)}: pass a torch.Tensor.")
         if key.role not in ROLES:
             near = hint(key.role, ROLES)
             raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.{near}")
-        if dims[0] is not None and not -tensor.dim() <= dims[0] < tensor.dim():
+        if stated[0] is not None and not -tensor.dim() <= stated[0] < tensor.dim():
             raise InputError(
-                f"run.tensor({name!r}, batch_dim={dims[0]}) is out of range: the tensor has "
+                f"run.tensor({name!r}, batch_dim={stated[0]}) is out of range: the tensor has "
                 f"{plural(tensor.dim(), 'dimension')}, {list(tensor.shape)}."
             )
         pass_ = self.tensors.next_pass(key.base)
         step_pass = self.tensors.step_pass(key.base)
         key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
-        layout = self._layout(tensor, key, dims)
+        layout = self._layout(tensor, key, stated)
         record, is_new = self.tensors.add(tensor, key, layout=layout)
         if is_new:
             self.hooks.hook_gradient(tensor, record)
@@ -214,7 +216,9 @@ class RecordedStep:
         if self._traced is not None:
             self._traced.name(name if step_pass == 1 else f"{name}:{step_pass}", tensor)
 
-    def _layout(self, tensor: Tensor, key: TensorKey, dims: Dims) -> UnitLayout | None:
+    def _layout(
+        self, tensor: Tensor, key: TensorKey, dims: tuple[int | None, tuple[int, ...] | None]
+    ) -> UnitLayout | None:
         """The layout of a tensor that the user named; dimensions that the user states take precedence."""
         batch_dim, unit_dims = dims
         units, batch_size = self._units, self.tensors.selection.batch_size

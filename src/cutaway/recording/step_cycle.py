@@ -19,7 +19,7 @@ from cutaway.recording.schedules.parse import Cost, Schedule
 from cutaway.recording.settings import Settings
 from cutaway.recording.step import RecordedStep, Step
 from cutaway.recording.step_graph import StepGraphs
-from cutaway.recording.usage import NESTED, NO_STEPS, NOT_CALLED, check_batch_size, nothing_due
+from cutaway.recording.usage import NESTED, NO_STEPS, NOT_CALLED, check_batch_size, nothing_due, schedule_failed
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Writer
 
@@ -158,7 +158,7 @@ class StepCycle:
         try:
             is_due = bool(self._schedule.wants(step.number, step.kind))
         except Exception as error:
-            self._guard.report(error)
+            self._guard.report(schedule_failed(error))
             is_due = False
         self._n_due += is_due
         return is_due

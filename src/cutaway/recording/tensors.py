@@ -282,12 +282,11 @@ class StepTensors:
     # results
 
     def batch_sizes(self) -> list[int]:
-        """The number of samples of each batch that the models were given; empty if unknown."""
-        given = self.selection.batch_size
-        inputs = [record.layout for record in self.records if record.of == VALUE and record.key.role == "input"]
-        sizes = [each.sizes[each.samples[0]] for each in inputs if each is not None and len(each.samples) == 1]
-        if self.selection.is_batch_size_given or not sizes:
-            return [] if given is None else [given]
+        """The number of samples of each batch of the step, as stated or as the layouts say; empty if unknown."""
+        if self.selection.is_batch_size_given and self.selection.batch_size is not None:
+            return [self.selection.batch_size]
+        layouts = [record.layout for record in self.records if record.of == VALUE]
+        sizes = [each.sizes[each.samples[0]] for each in layouts if each is not None and len(each.samples) == 1]
         return list(dict.fromkeys(sizes))
 
     def site(self, key: TensorKey) -> str:

@@ -54,6 +54,39 @@ def check_batch_size(batch_size: Any) -> int:
         ) from None
 
 
+def check_names(name: str, **names: object) -> None:
+    """Check that the node and the part that `run.tensor` got are text."""
+    for option, given in names.items():
+        if not isinstance(given, str):
+            raise InputTypeError(f"run.tensor({name!r}, {option}=) got {type_text(given)}: pass a str.")
+
+
+def check_dim(name: str, option: str, dim: object) -> int | None:
+    """The dimension that `run.tensor` got."""
+    if dim is None or isinstance(dim, int):
+        return dim
+    try:
+        return operator.index(dim)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputTypeError(f"run.tensor({name!r}, {option}=) got {type_text(dim)}: pass an int, as in 1.") from None
+
+
+def check_dims(name: str, dims: object) -> tuple[int, ...] | None:
+    """The unit dimensions that `run.tensor` got: one or several."""
+    several = dims if isinstance(dims, Sequence) and not isinstance(dims, (str, bytes)) else (dims,)
+    checked = [check_dim(name, "unit_dim", dim) for dim in several]
+    if dims is None:
+        return None
+    if None in checked:
+        raise InputTypeError(f"run.tensor({name!r}, unit_dim=) lists None: pass ints, as in (1, 2).")
+    return tuple(dim for dim in checked if dim is not None)
+
+
+def schedule_failed(error: Exception) -> InputError:
+    """The error about a schedule of the user that has raised."""
+    return InputError(f"every= raised {type(error).__name__}: {error}. The step is not recorded")
+
+
 SWAPPED_TENSOR = InputTypeError(
     "run.tensor() got a Tensor as name. The name comes first: run.tensor('hidden', tensor)."
 )
