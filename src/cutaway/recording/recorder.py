@@ -298,7 +298,7 @@ class Recorder:
         if self._writer is None or self._cycle is None or self._is_closed:
             return
         try:
-            self._cycle.outside.stop()
+            self.guard(self._cycle.outside.stop)
             if self._cycle.open is not None:
                 self._cycle.leave(self._cycle.open, None)
             self.guard(self._cycle.scalars.drain)

@@ -122,7 +122,7 @@ class StepCycle:
             self._guard.report(NESTED)
             return
         if self._n_steps == 0:
-            self.outside.stop()
+            self._guard(self.outside.stop)
         elif self._coverage.versions:
             self._guard(self._coverage.check_between)
         step.number = self.last = self._number_of(step)
