@@ -164,7 +164,8 @@ def layers_in_containers(modules: Iterable[nn.Module]) -> list[str]:
         f"{type(module).__name__}.{name}"
         for module in registered.values()
         for name, value in module.__dict__.items()
-        if any(id(inner) not in registered and _is_trainable(inner) for inner in _modules_in(value))
+        if name != "_modules"
+        and any(id(inner) not in registered and _is_trainable(inner) for inner in _modules_in(value))
     ]
 
 

@@ -102,7 +102,7 @@ OPTIMIZER_OUTSIDE = InputError(
 NOT_SEEN = InputError(
     "parameters of the recorded model are trained, but no call of the model was seen, so it has no outputs in the run. "
     "Pass what your loop calls to cutaway.record: the result of torch.compile, or the module that it gives to "
-    "torch.func.functional_call."
+    "torch.func.functional_call. Inside a compiled function nothing can be seen: compile the model instead."
 )
 NO_STEPS = InputError("no step was recorded because none was begun: put `with run.step():` around each.")
 NOT_CALLED = InputError(
