@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 import cutaway
 from cutaway.recording import (
+    coverage,
     environment,
     models,
     recorder,
@@ -30,7 +31,7 @@ from cutaway.recording import (
     tensors,
     values,
 )
-from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values
+from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values, unoptimized
 from cutaway.recording.hooks import step_hooks as hooks_module
 from cutaway.recording.statistics import stable_sites, summary
 
@@ -91,10 +92,13 @@ SHIELDS = {
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
     autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
-    op_values, scalars, recorder, tensors, stable_sites, summary, step, step_cycle, step_graph,
-    models,
+    op_values, scalars, recorder, tensors, stable_sites, summary, step, step_cycle, step_graph, models, coverage,
+    unoptimized,
 )  # fmt: skip
-CONSTRUCTION = {"record", "_rank", "_as_module", "RecordedModels.__init__", "StepCycle.__init__", "_Several.__init__"}
+CONSTRUCTION = {
+    "record", "_rank", "_as_module", "RecordedModels.__init__", "StepCycle.__init__", "_Several.__init__",
+    "Coverage.__init__", "ForwardCounter.__init__",
+}  # fmt: skip
 
 
 def functions() -> Iterator[tuple[Any, str, str]]:

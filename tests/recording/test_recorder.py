@@ -539,9 +539,10 @@ def test_compiled_models_are_recorded_as_they_run(tmp_path: Path) -> None:
     compiled(x)
     assert len(compilations) == 1
     found = cutaway.load(tmp_path / "run")
-    (note,) = found.notes
+    note, unseen = found.notes
     assert "was not traced" in note.text
     assert "dimension 0" in note.text
+    assert "1 module got gradients but has no recorded outputs ('0'): torch.compile runs" in unseen.text
     assert np.array_equal(found.at(2)["."].value, result.detach()[:1].numpy())
     assert found["0.weight"].grad.stats("norm").shape == (3,)
     graph = next(content for name, content in found.documents.items() if name.startswith("structure/"))

@@ -48,9 +48,9 @@ def test_fields_of_every_sort(before: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_fewer_entries_than_kept_samples_and_samples_beyond_the_batch(tmp_path: Path) -> None:
-    assert recorded(tmp_path / "a", samples=8, text=["a", "b"]).text == ["a", "b"]
-    assert recorded(tmp_path / "b", samples=[0, 9], text=["a", "b"]).text == ["a"]
+def test_fewer_samples_than_asked_for_and_samples_beyond_the_batch(tmp_path: Path) -> None:
+    assert recorded(tmp_path / "a", samples=8, text=["a", "b", "c"]).text == ["a", "b", "c"]
+    assert recorded(tmp_path / "b", samples=[0, 9], text=["a", "b", "c"]).text == ["a"]
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -263,9 +263,43 @@ def test_positional_arguments_that_need_names_show_the_call(
 
 
 @pytest.mark.parametrize("text", ["abcd", ["a"]])
-def test_a_field_of_another_length_than_the_batch_is_noted(text: Any, tmp_path: Path) -> None:
-    run = recorded(tmp_path / "run", lambda run, y: run.samples(text=text), samples=2)
+def test_a_field_of_another_length_than_the_batch_is_a_mistake_and_not_stored(text: Any, tmp_path: Path) -> None:
+    message = r"mistake in the program: run.samples\(text=\) has 1 entry, but the batch has 4 samples.*batch_dim="
+    with pytest.warns(RuntimeWarning, match=message):
+        run = recorded(tmp_path / "run", lambda run, y: run.samples(text=text), samples=2)
     assert "run.samples(text=) has 1 entry, but the batch has 4 samples" in notes(run)
+    assert run.at(0).samples.text is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_dim": "0"}, r"run.tensor\('t', batch_dim=\) got a str: pass an int"),
+        ({"unit_dim": 1.5}, r"run.tensor\('t', unit_dim=\) got a float: pass an int"),
+        ({"unit_dim": (0, None)}, r"run.tensor\('t', unit_dim=\) lists None"),
+        ({"node": ["0"]}, r"run.tensor\('t', node=\) got a list: pass a str"),
+        ({"part": 3}, r"run.tensor\('t', part=\) got an int: pass a str"),
+    ],
+)
+def test_a_wrong_option_of_a_tensor_is_a_mistake_and_stops_nothing(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.warns(RuntimeWarning, match=f"mistake in the program: {message}"):
+        run = recorded(tmp_path / "run", lambda run, y: run.tensor("t", y, **options))
+    assert "$t" not in run.sites
+
+
+def test_a_schedule_that_raises_is_a_mistake_of_the_program(tmp_path: Path) -> None:
+    def every(step: int, kind: str) -> bool:
+        return bool(1 // step)
+
+    with pytest.warns(RuntimeWarning, match="mistake in the program: every= raised ZeroDivisionError: "):
+        recorded(tmp_path / "run", every=every)
+
+
+def test_a_named_tensor_that_is_asked_for_but_never_recorded(tmp_path: Path) -> None:
+    with pytest.warns(RuntimeWarning, match=r"at='\$hiden' matches no tensor of the run.*Nearest: '\$hidden'"):
+        recorded(tmp_path / "run", lambda run, y: run.tensor("hidden", y), at=["0", "$hiden"])
 
 
 def test_a_batch_size_that_is_no_number_is_said(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Records training runs: hooks, statistics, schedules and what is written.
 
+coverage        What a run should have shown and did not: unseen models, forgotten steps, unregistered layers
 environment     Documents stored with a run: module tree, versions, machine, config; the rank
 error_guard     Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising
 hooks/          What a recorded step attaches to models, tensors and optimizers, and reads from them

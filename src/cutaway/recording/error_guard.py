@@ -82,12 +82,12 @@ class ErrorGuard:
 def _problem_text(error: Exception) -> str:
     """
     >>> _problem_text(InputError("run.step(5) got an int as kind: pass number=5."))
-    'run.step(5) got an int as kind: pass number=5. Training continues.'
+    'mistake in the program: run.step(5) got an int as kind: pass number=5. Training continues.'
     >>> _problem_text(OSError("disk full"))
     'recording failed, training continues: OSError: disk full'
     """
     if isinstance(error, _MISTAKES):
-        return f"{str(error).removesuffix('.')}. Training continues."
+        return f"mistake in the program: {str(error).removesuffix('.')}. Training continues."
     return f"recording failed, training continues: {type(error).__name__}: {error}"
 
 

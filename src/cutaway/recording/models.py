@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from cutaway.capture.model.tree import module_addresses, modules_of, tensor_addresses
+from cutaway.capture.units.module_units import is_sequence_first, output_sample_dim
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import type_text
 from cutaway.core.pytree import escape
@@ -49,6 +50,14 @@ class RecordedModels:
         """Whether a module was called in a recorded step."""
         self.stable_sites = StableSites()
         """Outputs and gradients that are not overwritten within a step."""
+        self.root_of: dict[int, str] = {}
+        """Module or parameter id → the address of its model."""
+        self.optimized: set[int] | None = None
+        """Ids of the parameters that an optimizer has stepped; None before the first complete recorded step."""
+        self.sequence_first = ""
+        """The address of the first layer that takes time steps before samples; "" if there is none."""
+        self.still: dict[int, tuple[int | None, int]] = {}
+        """Ids of large frozen tensors that a step did not change → their version counter and memory then."""
         self._layouts: dict[str, UnitLayout | None] = {}
         self._contents: list[Any] = []
         self.refresh()
@@ -61,6 +70,10 @@ class RecordedModels:
                 return None
             self._layouts[name] = parameter_units(self.named, name, parameter.tensor)
         return self._layouts[name]
+
+    def first_address(self, address: str) -> str:
+        """The address by which the calls of a module are counted, if it has several."""
+        return self.modules.get(id(self.named[address]), (None, (address,)))[1][0]
 
     def refresh(self) -> None:
         """Update the names if modules or parameters have changed (adapters, growing networks)."""
@@ -84,12 +97,40 @@ class RecordedModels:
         }
         self.named = {name: module for module in modules for name in addresses.get(id(module), ())}
         self.parameters = _named_parameters(modules, tensor_addresses(self.root, addresses))
+        self.root_of = _roots_of(self.roots.values(), self.modules, self.parameters)
+        self.still.clear()
+        if self.optimized is not None:
+            self.optimized.intersection_update(self.root_of)
+        self.sequence_first = next((name for name, module in self.named.items() if is_sequence_first(module)), "")
         self._layouts.clear()
+
+    @property
+    def sample_dim(self) -> int | None:
+        """The sample dimension of the inputs as far as it is known without a graph; None if it is not."""
+        if not self.sequence_first:
+            return 0
+        only = self.root if len(self.roots) == 1 and id(self.root) in self.roots else None
+        return None if only is None else output_sample_dim(only, "0", 3)
 
     @property
     def is_traceable(self) -> bool:
         """Whether steps may be traced: tracing would change how compiled code runs."""
         return not self.compiled and not is_anything_compiled()
+
+
+def _roots_of(
+    roots: Iterable[str], modules: Mapping[int, tuple[nn.Module, tuple[str, ...]]], parameters: list[NamedParameter]
+) -> dict[int, str]:
+    """Module or parameter id → the address of its model."""
+    names = {id_: addresses[0] for id_, (_, addresses) in modules.items()}
+    names.update((id(parameter.tensor), parameter.names[0]) for parameter in parameters)
+    starts = {f"{root}.": root for root in roots}
+    if len(starts) == 1:
+        return dict.fromkeys(names, next(iter(starts.values())))
+    return {
+        id_: next((root for start, root in starts.items() if f"{name}.".startswith(start)), name)
+        for id_, name in names.items()
+    }
 
 
 class _Several(nn.Module):

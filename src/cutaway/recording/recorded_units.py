@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from cutaway.capture.tensors.aliasing import storage_of, version_of
-from cutaway.capture.units.module_units import output_layout, parameter_layout
+from cutaway.capture.units.module_units import output_layout, output_sample_dim, parameter_layout
 from cutaway.core.errors import SiteError, UnitError
 from cutaway.core.formatting import nearest_hint
 from cutaway.core.sites import Site
@@ -28,11 +28,27 @@ from cutaway.graph.tables import CONSTANT, PARAMETER
 if TYPE_CHECKING:
     from cutaway.capture.session import Session
     from cutaway.recording.tensors import RecordedTensor
+    from cutaway.recording.values import SampleSelection
 
-UNTRACED_NOTE = (
-    "the model was not traced (the program uses torch.compile, or graph=False): only layers of torch.nn have known "
-    "units, and dimension {dim} is taken as the sample dimension; batch_dim= sets another"
-)
+_UNTRACED = "the model was not traced (the program uses torch.compile, or graph=False)"
+
+
+def untraced_note(batch_dim: int | None, sequence_first: str) -> str:
+    """What to say of a run without a graph.
+
+    Args:
+        batch_dim: the dimension that is taken as the sample dimension; None if it is unknown.
+        sequence_first: the address of a layer that takes time steps first, if there is one.
+    """
+    if batch_dim is None:
+        return (
+            f"{_UNTRACED}, and its layer {sequence_first!r} takes time steps before samples (batch_first=False), so "
+            "the sample dimension of most tensors is unknown: state that of the model's inputs with batch_dim="
+        )
+    return (
+        f"{_UNTRACED}: only layers of torch.nn have known units, and dimension {batch_dim} is taken as the sample "
+        "dimension; batch_dim= sets another"
+    )
 
 
 class RecordedUnits:
@@ -87,16 +103,26 @@ class RecordedUnits:
             near = nearest_hint(asked, self._known)
             raise SiteError(f"unit_dim names {asked!r}, which matches no output of the first recorded step.{near}")
 
-    def from_module(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
-        """The layout without a graph: units of torch.nn layers, samples along the stated dimension."""
+    @staticmethod
+    def from_module(module: nn.Module, path: str, tensor: Tensor, selection: SampleSelection) -> UnitLayout | None:
+        """The layout without a graph: units of torch.nn layers, samples along their dimension or the inputs' one."""
         layout = output_layout(module, path, tensor.shape)
-        return self.with_samples(layout, tensor, self.batch_dim or 0, batch_size)
+        dim = output_sample_dim(module, path, tensor.dim())
+        if dim is None:
+            return RecordedUnits.with_samples(layout, tensor, selection.batch_dim, selection.batch_size)
+        if selection.batch_size is None:
+            selection.batch_size = tensor.shape[dim]
+        return RecordedUnits.with_samples(layout, tensor, dim, selection.batch_size)
 
     @staticmethod
-    def with_samples(layout: UnitLayout | None, tensor: Tensor, dim: int, batch_size: int | None) -> UnitLayout | None:
+    def with_samples(
+        layout: UnitLayout | None, tensor: Tensor, dim: int | None, batch_size: int | None
+    ) -> UnitLayout | None:
         """Add a sample dimension to a layout, if the dimension has as many entries as the batch has samples."""
         n = tensor.dim()
-        if tensor.is_nested or not -n <= dim < n or batch_size is None or tensor.shape[dim] != batch_size:
+        if dim is None or batch_size is None:
+            return layout
+        if tensor.is_nested or not -n <= dim < n or tensor.shape[dim] != batch_size:
             return layout
         if layout is None:
             layout = UnitLayout.refused(tensor.shape, "the graph was not traced")

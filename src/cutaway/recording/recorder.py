@@ -160,8 +160,7 @@ class Recorder:
                 return
             if self._cycle is not None:
                 self._cycle.has_named |= role != "loss"  # `log` names losses by itself
-            dims = (unit_dim,) if isinstance(unit_dim, int) else None if unit_dim is None else tuple(unit_dim)
-            self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
+            self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, unit_dim))
 
     def samples(self, **fields: Any) -> None:
         """Describe the samples of this step: `ids=`, `text=`, `tokens=`, `label=`, `image=`, or any other field.
@@ -299,6 +298,7 @@ class Recorder:
         if self._writer is None or self._cycle is None or self._is_closed:
             return
         try:
+            self.guard(self._cycle.outside.stop)
             if self._cycle.open is not None:
                 self._cycle.leave(self._cycle.open, None)
             self.guard(self._cycle.scalars.drain)
@@ -309,6 +309,15 @@ class Recorder:
             self._close_at_exit.cancel()
             self.guard(self._writer.close)
 
+    def _report_missing(self) -> None:
+        """At a normal end, report what a correct program would have recorded."""
+        if self._cycle is None or self._is_closed:
+            return
+        if self._created is not None and not self._created.is_entered:
+            self.guard.report(NOT_ENTERED)
+        if self._created is None or self._cycle.last >= 0:
+            self._cycle.report_missing()
+
     def __enter__(self) -> Recorder:
         return self
 
@@ -318,8 +327,8 @@ class Recorder:
         if error is not None and not isinstance(error, (GeneratorExit, SystemExit)):
             add_hint(error)
             self.note(f"the run ended with {kind.__name__ if kind else ''}: {error}"[:2000], level="error")
-        elif self._cycle is not None and not self._is_closed:
-            self._cycle.report_missing()
+        else:
+            self._report_missing()
         self.close()
 
     def __repr__(self) -> str:

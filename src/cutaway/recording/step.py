@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
@@ -22,13 +22,13 @@ from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.op_values import TracedStep
 from cutaway.recording.hooks.step_hooks import SiteFilter, StepHooks
 from cutaway.recording.models import RecordedModels
-from cutaway.recording.recorded_units import UNTRACED_NOTE, RecordedUnits, stated_layout
+from cutaway.recording.recorded_units import RecordedUnits, stated_layout, untraced_note
 from cutaway.recording.sample_fields import select_field
 from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
-from cutaway.recording.usage import missing_samples
+from cutaway.recording.usage import check_dim, check_dims, check_names, labels_mismatch, missing_samples
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
@@ -44,7 +44,7 @@ About = tuple[str, str, str]
 """What the user stated about a tensor: its role, its node, its part within the node."""
 
 
-Dims = tuple[int | None, tuple[int, ...] | None]
+Dims = tuple[int | None, int | Sequence[int] | None]
 """Sample dimension and unit dimensions, where the user states them."""
 
 
@@ -72,6 +72,10 @@ class RecordedStep:
         self.hooks.on_return = self._resolve_units
         self._units = units
         self._traced: TracedStep | None = None
+        self._sequence_first = models.sequence_first
+        if not units.is_traced and settings.batch_dim is None and not (is_traced and models.is_traceable):
+            # Without a graph, only layers of torch.nn know whether samples or time steps come first.
+            self.tensors.selection.batch_dim = models.sample_dim
         ops = [site for site in settings.at if site.op is not None]
         if (is_traced or ops) and models.is_traceable:
             self._traced = TracedStep(models.root, ops, self.tensors, self.hooks.hook_gradient, guard)
@@ -123,16 +127,20 @@ class RecordedStep:
         batch_size, batch_dim = self.tensors.selection.batch_size, self._settings.batch_dim
         if self.missing_samples:
             yield self.missing_samples
-        for name, n_entries in self._field_lengths.items():
-            if batch_size is not None and n_entries != batch_size:
-                entries = plural(n_entries, "entry", "entries")
-                yield f"run.samples({name}=) has {entries}, but the batch has {plural(batch_size, 'sample')}"
         if batch_dim is not None and batch_size is None and self.hooks.n_inputs:
             yield f"batch_dim={batch_dim} is out of range of every model input, so the batch size is unknown"
 
+    def _drop_mismatched_fields(self) -> None:
+        """Drop fields without one entry for each sample: their entries would be given to other samples."""
+        sizes = self.tensors.batch_sizes()
+        for name, n_entries in self._field_lengths.items():
+            if sizes and n_entries not in sizes:
+                self._fields.pop(name, None)
+                self._guard.report(labels_mismatch(name, n_entries, sizes[0]))
+
     def _unit_notes(self) -> Iterator[str]:
         if not self._units.is_traced:
-            yield UNTRACED_NOTE.format(dim=self._units.batch_dim or 0)
+            yield untraced_note(self.tensors.selection.batch_dim, self._sequence_first)
         if self.lost_values:
             tensors = plural(self.lost_values, "tensor")
             yield (
@@ -165,7 +173,9 @@ class RecordedStep:
         self.about["seconds"] = perf_counter() - self._began
         if self.tensors.selection.batch_size is not None:
             self.about["batch_size"] = self.tensors.selection.batch_size
-        if error is not None:
+        if error is None:
+            self.hooks.note_optimized()
+        else:
             self.about["error"] = f"{type(error).__name__}: {error}"[:1000]
         self.is_whole = True
 
@@ -182,21 +192,23 @@ class RecordedStep:
     def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
         """Record a tensor that the user named."""
         role, node, part = about
+        check_names(name, node=node, part=part)
+        stated = (check_dim(name, "batch_dim", dims[0]), check_dims(name, dims[1]))
         key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
             raise InputTypeError(f"run.tensor({name!r}) got {type_text(tensor)}: pass a torch.Tensor.")
         if key.role not in ROLES:
             near = hint(key.role, ROLES)
             raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.{near}")
-        if dims[0] is not None and not -tensor.dim() <= dims[0] < tensor.dim():
+        if stated[0] is not None and not -tensor.dim() <= stated[0] < tensor.dim():
             raise InputError(
-                f"run.tensor({name!r}, batch_dim={dims[0]}) is out of range: the tensor has "
+                f"run.tensor({name!r}, batch_dim={stated[0]}) is out of range: the tensor has "
                 f"{plural(tensor.dim(), 'dimension')}, {list(tensor.shape)}."
             )
         pass_ = self.tensors.next_pass(key.base)
         step_pass = self.tensors.step_pass(key.base)
         key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
-        layout = self._layout(tensor, key, dims)
+        layout = self._layout(tensor, key, stated)
         record, is_new = self.tensors.add(tensor, key, layout=layout)
         if is_new:
             self.hooks.hook_gradient(tensor, record)
@@ -205,14 +217,16 @@ class RecordedStep:
         if self._traced is not None:
             self._traced.name(name if step_pass == 1 else f"{name}:{step_pass}", tensor)
 
-    def _layout(self, tensor: Tensor, key: TensorKey, dims: Dims) -> UnitLayout | None:
+    def _layout(
+        self, tensor: Tensor, key: TensorKey, dims: tuple[int | None, tuple[int, ...] | None]
+    ) -> UnitLayout | None:
         """The layout of a tensor that the user named; dimensions that the user states take precedence."""
         batch_dim, unit_dims = dims
         units, batch_size = self._units, self.tensors.selection.batch_size
         layout = units.find(key.base, key.step_pass, tensor)
         is_unknown = layout is None and not units.is_traced and self.tensors.pending is None
         if batch_dim is not None or unit_dims is not None or is_unknown:
-            dim = batch_dim if batch_dim is not None else units.batch_dim or 0
+            dim = batch_dim if batch_dim is not None else self.tensors.selection.batch_dim
             layout = units.with_samples(layout, tensor, dim, batch_size)
         return layout if unit_dims is None else stated_layout(unit_dims, layout, tensor)
 
@@ -229,6 +243,7 @@ class RecordedStep:
     def write(self, writer: Writer, graphs: StepGraphs, number: int, kind: str, order: dict[Any, int]) -> int:
         """Give the step to the writer. Returns its size in bytes."""
         self._guard(self.hooks.gradients.finish)
+        self._guard(self._drop_mismatched_fields)
         rows, values = self.tensors.rows(), self.tensors.values()
         extra_arrays: dict[Row, Raw] = {}
         if self._settings.statistics == "full":

@@ -7,6 +7,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from cutaway.core.errors import InputError
+from cutaway.recording.coverage import Coverage, ForwardCounter
 from cutaway.recording.environment import module_tree, to_plain
 from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.hooks.step_hooks import SiteFilter
@@ -18,7 +19,7 @@ from cutaway.recording.schedules.parse import Cost, Schedule
 from cutaway.recording.settings import Settings
 from cutaway.recording.step import RecordedStep, Step
 from cutaway.recording.step_graph import StepGraphs
-from cutaway.recording.usage import NESTED, NO_STEPS, NOT_CALLED, check_batch_size, nothing_due
+from cutaway.recording.usage import NESTED, NO_STEPS, NOT_CALLED, check_batch_size, nothing_due, schedule_failed
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Writer
 
@@ -64,6 +65,10 @@ class StepCycle:
         self._filter = SiteFilter(
             settings.at, gradients=settings.gradients, updates=settings.updates, parameters=settings.parameters
         )
+        self._coverage = Coverage(models, guard)
+        roots = [module for module, _ in models.modules.values() if id(module) in models.roots]
+        self.outside = ForwardCounter(roots, guard)
+        """Counts forward passes until the first step begins."""
         self.scalars = PendingScalars(writer.scalars)
         self.graphs = StepGraphs(writer)
         self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
@@ -102,17 +107,24 @@ class StepCycle:
     def report_missing(self) -> None:
         """At a normal end, report what a correct program would have recorded."""
         if self.last < 0:
-            self._guard.report(NO_STEPS)
+            if not self.outside.has_reported:
+                self._guard.report(NO_STEPS)
         elif not self._n_due and self._kinds and not isinstance(self._schedule, Never):
             self._guard.report(nothing_due(self.every, self._n_steps, [*self._kinds]))
-        elif self._order and not self.models.has_run and not self.has_named:
+        elif self._order and not self.models.has_run and not self.has_named and not self._coverage.is_unseen:
             self._guard.report(NOT_CALLED)
+        else:
+            self._guard(self._filter.check_names, [site for site, *_ in self._order if site.startswith("$")])
 
     def enter(self, step: Step) -> None:
         """Begin a step, and record it if it is due."""
         if self.open is not None:
             self._guard.report(NESTED)
             return
+        if self._n_steps == 0:
+            self._guard(self.outside.stop)
+        elif self._coverage.versions:
+            self._guard(self._coverage.check_between)
         step.number = self.last = self._number_of(step)
         self.next = step.number + 1
         self.open = step
@@ -146,7 +158,7 @@ class StepCycle:
         try:
             is_due = bool(self._schedule.wants(step.number, step.kind))
         except Exception as error:
-            self._guard.report(error)
+            self._guard.report(schedule_failed(error))
             is_due = False
         self._n_due += is_due
         return is_due
@@ -207,6 +219,11 @@ class StepCycle:
         if "error" not in recorded.about:
             self._guard(self._filter.check, recorded.op_sites)
             self._guard(self._units.check)
+            self._guard(self._check_coverage, step.number, recorded)
         self._schedule.recorded(kind, Cost(self._guard.seconds + perf_counter() - began, n_bytes))
         self.scalars.start_copies()
         self.save_schedule()  # so that a killed run resumes with it
+
+    def _check_coverage(self, number: int, recorded: RecordedStep) -> None:
+        for note in filter(self._guard.is_new, self._coverage.check(recorded.hooks)):
+            self._writer.problem(note, step=number, level="info")

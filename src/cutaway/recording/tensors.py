@@ -167,6 +167,11 @@ class StepTensors:
         if lost:
             self.records = [record for record in self.records if record not in lost]
 
+    def move_last(self, records: Set[RecordedTensor]) -> None:
+        """Move these records behind all others: parameters are listed after the tensors computed from them."""
+        if records:
+            self.records.sort(key=records.__contains__)
+
     def _add(
         self, tensor: Tensor, key: TensorKey, of: str, layout: UnitLayout | None, *, keeps_value: bool = True
     ) -> RecordedTensor:
@@ -317,6 +322,14 @@ class StepTensors:
         self._by_id.clear()
 
     # results
+
+    def batch_sizes(self) -> list[int]:
+        """The number of samples of each batch of the step, as stated or as the layouts say; empty if unknown."""
+        if self.selection.is_batch_size_given and self.selection.batch_size is not None:
+            return [self.selection.batch_size]
+        layouts = [record.layout for record in self.records if record.of == VALUE]
+        sizes = [each.sizes[each.samples[0]] for each in layouts if each is not None and len(each.samples) == 1]
+        return list(dict.fromkeys(sizes))
 
     def site(self, key: TensorKey) -> str:
         """The site of a key, with its pass if the module ran more than once."""

@@ -54,17 +54,86 @@ def check_batch_size(batch_size: Any) -> int:
         ) from None
 
 
+def check_names(name: str, **names: object) -> None:
+    """Check that the node and the part that `run.tensor` got are text."""
+    for option, given in names.items():
+        if not isinstance(given, str):
+            raise InputTypeError(f"run.tensor({name!r}, {option}=) got {type_text(given)}: pass a str.")
+
+
+def check_dim(name: str, option: str, dim: object) -> int | None:
+    """The dimension that `run.tensor` got."""
+    if dim is None or isinstance(dim, int):
+        return dim
+    try:
+        return operator.index(dim)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputTypeError(f"run.tensor({name!r}, {option}=) got {type_text(dim)}: pass an int, as in 1.") from None
+
+
+def check_dims(name: str, dims: object) -> tuple[int, ...] | None:
+    """The unit dimensions that `run.tensor` got: one or several."""
+    several = dims if isinstance(dims, Sequence) and not isinstance(dims, (str, bytes)) else (dims,)
+    checked = [check_dim(name, "unit_dim", dim) for dim in several]
+    if dims is None:
+        return None
+    if None in checked:
+        raise InputTypeError(f"run.tensor({name!r}, unit_dim=) lists None: pass ints, as in (1, 2).")
+    return tuple(dim for dim in checked if dim is not None)
+
+
+def schedule_failed(error: Exception) -> InputError:
+    """The error about a schedule of the user that has raised."""
+    return InputError(f"every= raised {type(error).__name__}: {error}. The step is not recorded")
+
+
 SWAPPED_TENSOR = InputTypeError(
     "run.tensor() got a Tensor as name. The name comes first: run.tensor('hidden', tensor)."
 )
-NOT_ENTERED = InputError("run.step() was called without `with`, so the step is not recorded: write `with run.step():`.")
+NOT_ENTERED = InputError(
+    "run.step() was called without `with`, so the step is not recorded: write `with run.step():` around each step. "
+    "It is a context manager, unlike the step() of a profiler."
+)
 NESTED = InputError("a step began inside another step, and counts as part of it: end the outer `with` block first.")
 CLOSED = InputError("the run is closed, so nothing more is recorded: keep the loop inside `with cutaway.record(…)`.")
+OPTIMIZER_OUTSIDE = InputError(
+    "parameters changed between two steps, so no updates are recorded: move optimizer.step() into `with run.step():`."
+)
+NOT_SEEN = InputError(
+    "parameters of the recorded model are trained, but no call of the model was seen, so it has no outputs in the run. "
+    "Pass what your loop calls to cutaway.record: the result of torch.compile, or the module that it gives to "
+    "torch.func.functional_call. Inside a compiled function nothing can be seen: compile the model instead."
+)
 NO_STEPS = InputError("no step was recorded because none was begun: put `with run.step():` around each.")
 NOT_CALLED = InputError(
     "the recorded model was never called inside a recorded step, so its modules have no outputs. Pass the model that "
     "your loop calls, and call it inside `with run.step():`."
 )
+
+
+def step_forgotten(n_passes: int) -> InputError:
+    """The error about a training that runs without steps."""
+    return InputError(
+        f"the model was called {n_passes} times, but no step was begun, so nothing is recorded: put `with run.step():` "
+        "around each step."
+    )
+
+
+def unregistered_layers(attributes: Sequence[str]) -> InputError:
+    """The error about layers that torch does not register."""
+    return InputError(
+        f"{listed(attributes)}: these layers are in a plain Python list, tuple or dict, so they are no part of the "
+        "model. They are not recorded, and model.parameters() lacks them. Use nn.ModuleList or nn.ModuleDict."
+    )
+
+
+def labels_mismatch(name: str, n_entries: int, batch_size: int) -> InputError:
+    """The error about a field that does not have one entry for each sample."""
+    entries = plural(n_entries, "entry", "entries")
+    return InputError(
+        f"run.samples({name}=) has {entries}, but the batch has {plural(batch_size, 'sample')}, so the field is not "
+        "stored. Pass one entry for each sample; if another dimension holds the samples, state it with batch_dim=."
+    )
 
 
 def nothing_due(every: str, n_steps: int, kinds: Sequence[str]) -> InputError:

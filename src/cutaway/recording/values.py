@@ -21,10 +21,10 @@ class SampleSelection:
 
     Args:
         samples: how many, counted from the first; or which indices.
-        batch_dim: the sample dimension of the model's inputs.
+        batch_dim: the sample dimension of the model's inputs; None if unknown.
     """
 
-    def __init__(self, samples: int | Sequence[int], batch_dim: int = 0) -> None:
+    def __init__(self, samples: int | Sequence[int], batch_dim: int | None = 0) -> None:
         self.samples = samples
         self.batch_dim = batch_dim
         self.batch_size: int | None = None
@@ -39,7 +39,7 @@ class SampleSelection:
 
     def infer_batch_size(self, inputs: Iterable[Tensor]) -> None:
         """Take the batch size from the model's inputs, unless the user or the graph (`use_layout`) has set it."""
-        if not self.is_batch_size_given:
+        if not self.is_batch_size_given and self.batch_dim is not None:
             for tensor in inputs:
                 if not tensor.is_nested and -tensor.dim() <= self.batch_dim < tensor.dim():
                     self.batch_size = tensor.shape[self.batch_dim]

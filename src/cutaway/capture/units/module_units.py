@@ -1,4 +1,4 @@
-"""Unit layouts that torch's own layers determine without a traced graph.
+"""Unit layouts and sample dimensions that torch's own layers determine without a traced graph.
 
 This holds only if the module runs the library's forward: a subclass may return something else. Layer norm and RMS norm
 never decide alone, because they keep the units of their input.
@@ -42,6 +42,13 @@ _SECOND = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _RECURRENT = (nn.LSTM, nn.GRU, nn.RNN, nn.LSTMCell, nn.GRUCell, nn.RNNCell)
 _NORMS = (nn.LayerNorm, nn.RMSNorm)
+_TRANSFORMERS = (
+    nn.Transformer,
+    nn.TransformerEncoder,
+    nn.TransformerDecoder,
+    nn.TransformerEncoderLayer,
+    nn.TransformerDecoderLayer,
+)
 
 
 def _class_of(module: nn.Module) -> type[nn.Module] | None:
@@ -54,6 +61,12 @@ def _class_of(module: nn.Module) -> type[nn.Module] | None:
         if isinstance(module, known) and forward is known.forward:
             return known
     return None
+
+
+def _own_forward(module: nn.Module) -> bool:
+    """Whether a module does not run the forward of a class of torch.nn."""
+    is_replaced = "forward" in module.__dict__ or isinstance(module, torch.jit.ScriptModule)
+    return is_replaced or not type(module).forward.__module__.startswith("torch.nn.")
 
 
 def output_layout(module: nn.Module, path: str, shape: Shape) -> UnitLayout | None:
@@ -70,6 +83,30 @@ def output_layout(module: nn.Module, path: str, shape: Shape) -> UnitLayout | No
     if known is nn.MultiheadAttention and path not in ("", "0"):
         return None  # the attention weights
     return UnitLayout.of_dims(shape, [-1], source="module")
+
+
+def is_sequence_first(module: nn.Module) -> bool:
+    """Whether a layer of torch.nn takes time steps in the first dimension and samples in the second."""
+    return isinstance(module, (nn.RNNBase, nn.MultiheadAttention)) and not module.batch_first
+
+
+def output_sample_dim(module: nn.Module, path: str, n_dims: int) -> int | None:
+    """The sample dimension of an output of torch's sequence layers; None for other modules and without a batch.
+
+    >>> output_sample_dim(nn.LSTM(2, 3), "0", 3), output_sample_dim(nn.LSTM(2, 3, batch_first=True), "0", 3)
+    (1, 0)
+    """
+    if n_dims < 3 or _own_forward(module):
+        return None
+    if isinstance(module, nn.RNNBase) and path.startswith("1"):
+        return 1  # states: layers × samples × units, whatever batch_first says
+    if isinstance(module, nn.MultiheadAttention) and path == "1":
+        return 0  # attention weights
+    layers = [module] if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)) else []
+    if isinstance(module, _TRANSFORMERS):
+        layers = [inner for inner in module.modules() if isinstance(inner, nn.MultiheadAttention)]
+    orders = {is_sequence_first(layer) for layer in layers}
+    return int(orders.pop()) if len(orders) == 1 else None
 
 
 def decides_output(module: nn.Module, path: str) -> bool:

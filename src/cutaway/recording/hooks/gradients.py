@@ -69,6 +69,10 @@ class Gradients:
         """None for a gradient that cannot be summed."""
         self._sums_recomputed = False
         """Whether recomputed tensors get gradients in several calls, each time as another tensor."""
+        self._too_large: set[_Key] = set()
+        """Sums that would need too much memory."""
+        self.reached: set[int] = set()
+        """Ids of the parameters that a gradient has reached."""
 
     # hooks
 
@@ -76,18 +80,27 @@ class Gradients:
         """Record each gradient of a tensor until `remove_hooks`."""
         is_leaf = tensor.is_leaf
 
-        def arrived(grad: Tensor) -> None:
-            self._guard(self._add, grad, record, [GRAD], is_leaf)
+        def arrived(grad: Tensor | None) -> None:
+            if grad is not None:  # None for an output of a compiled program that the loss does not use
+                self._guard(self._add, grad, record, [GRAD], is_leaf)
 
         self._handles.append(tensor.register_hook(arrived))  # type: ignore[no-untyped-call]
 
-    def hook_parameter(self, parameter: Tensor, record: RecordedTensor) -> None:
-        """Record gradients that flow into a parameter, except parts of the `grad` that the optimizer reads."""
+    def hook_parameter(self, parameter: Tensor, record: RecordedTensor, *, is_summed: bool) -> None:
+        """Record gradients that flow into a parameter, except parts of the `grad` that the optimizer reads.
 
-        def arrived(grad: Tensor) -> None:
+        Args:
+            is_summed: whether to sum `grad` as well, because perhaps no optimizer will read it.
+        """
+        names = [GRAD] if is_summed else []
+
+        def arrived(grad: Tensor | None) -> None:
+            if grad is None:
+                return
+            self.reached.add(id(parameter))
             call = self._calls.current()
-            if self.loss or call is None or not call.accumulates:
-                self._guard(self._add, grad, record, [], True)
+            if self.loss or is_summed or call is None or not call.accumulates:
+                self._guard(self._add, grad, record, names, True)
 
         # Does what `register_hook` does for a leaf, without creating a handle, which costs more than the rest.
         hooks: Any = parameter._backward_hooks
@@ -148,7 +161,7 @@ class Gradients:
             needs_memory = copy is None if known is None else known.is_shared
             n_bytes = self._n_bytes + (_n_bytes(grad) if needs_memory else 0)
             if n_bytes > self._most_bytes:
-                self.notes[_TOO_LARGE] = None
+                self._too_large.add(key)
                 continue
             self._n_bytes = n_bytes
             if known is not None:
@@ -160,8 +173,25 @@ class Gradients:
 
     # end of the step
 
+    def take_sum(self, record: RecordedTensor, *, is_needed: bool) -> Tensor | None:
+        """Remove and return the sum of a parameter's `grad`; None if there is none.
+
+        Args:
+            is_needed: False if its `.grad` was read, so that a missing sum is no loss.
+        """
+        known = self._sums.pop((record, GRAD), None)
+        if not is_needed:
+            self._too_large.discard((record, GRAD))
+        if known is None:
+            return None
+        if not known.is_shared:
+            self._n_bytes -= _n_bytes(known.total)
+        return known.total
+
     def finish(self) -> None:
         """Record the sums, and assign gradients of recomputed tensors to the tensors they belong to."""
+        if self._too_large:
+            self.notes[_TOO_LARGE] = None
         self._tensors.match_recomputed()
         lost: set[RecordedTensor] = set()
         direct: dict[_Key, list[RecordedTensor]] = {}

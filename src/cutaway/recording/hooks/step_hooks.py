@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from threading import get_ident
 from typing import Any
 
@@ -20,6 +20,7 @@ from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.gradients import Gradients, coalesce_sparse
 from cutaway.recording.hooks.module_calls import CallWrappers
+from cutaway.recording.hooks.unoptimized import UnoptimizedTensors, flags, local_part
 from cutaway.recording.models import NamedParameter, RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
 from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey
@@ -57,6 +58,23 @@ class StepHooks:
         self._unhooked = [parameter for parameter in models.parameters if not parameter.is_buffer]
         """Parameters without a gradient hook so far."""
         self.gradients = Gradients(tensors, guard, most_bytes=most_update_bytes)
+        covered = [each for each in models.parameters if site_filter.covers_parameter(each.names[0])]
+        most = most_update_bytes if site_filter.updates else 0
+        self._unoptimized = UnoptimizedTensors(models, covered, most_bytes=most)
+        self._optimized: set[int] = set()
+        """Ids of the parameters that an optimizer steps in this step."""
+        self.changed: set[int] = set()
+        """Ids of the parameters and buffers that were changed without an optimizer, known at the end."""
+        self._early: set[RecordedTensor] = set()
+        """Records of parameters and buffers that were read before the model ran."""
+        self._unentered = set(models.roots.values())
+        """Addresses of the models of which no module was called so far."""
+        self.first_called: dict[str, str] = {}
+        """Address of a model that was not called itself → its first module that was."""
+        self.replaced = ""
+        """Name of the first parameter that was found replaced while its module ran."""
+        self.is_transformed = False
+        """Whether a module ran inside torch.func.grad, vmap or another function transform."""
         self._read_ids: set[int] = set()
         self._before: dict[int, Tensor] = {}
         self.autograd: AutogradGraph | None = None
@@ -68,7 +86,8 @@ class StepHooks:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was not recorded, and why."""
-        return (*self._notes, *self.gradients.notes, *self.tensors.notes)
+        note = self._unoptimized.note
+        return (*self._notes, *self.gradients.notes, *self.tensors.notes, *([note] if note else []))
 
     # start and stop
 
@@ -76,6 +95,7 @@ class StepHooks:
         """Install all hooks."""
         self._calls.start(module for module, _ in self._models.modules.values())
         optimizers.subscribe(self)
+        self._guard(self._unoptimized.start)
         self.hook_parameters()
 
     def stop(self) -> None:
@@ -85,6 +105,7 @@ class StepHooks:
         self.gradients.remove_hooks()
         self.tensors.forget_identities()
         self._before.clear()
+        self._unoptimized.stop()
 
     # modules
 
@@ -95,8 +116,19 @@ class StepHooks:
 
     def _on_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         is_root = id(module) in self._models.roots
-        if (is_root or self._filter.inputs) and self._is_in_step() and not _in_backward():
-            self._guard(self._record_inputs, module, args, kwargs, is_root)
+        if (is_root or self._filter.inputs or self._unentered) and self._is_in_step() and not _in_backward():
+            root = self._models.root_of.get(id(module), "")
+            is_first = root in self._unentered
+            if is_first:
+                self._unentered.discard(root)
+                self._guard(self._read_unoptimized, root)
+                if not is_root:
+                    self.first_called[root] = self._models.modules[id(module)][1][0]
+            if is_root or is_first or self._filter.inputs:
+                # A model that is not called itself, but by its methods, has the inputs of its first module.
+                self._guard(self._record_inputs, module, args, kwargs, is_root or is_first)
+            if is_root:
+                self.first_called.pop(root, None)
 
     def _record_inputs(self, module: nn.Module, args: Any, kwargs: Any, is_root: bool) -> None:
         given = [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)]
@@ -142,13 +174,14 @@ class StepHooks:
 
     def _layout(self, key: TensorKey, tensor: Tensor, module: nn.Module | None, path: str) -> UnitLayout | None:
         """Unit and sample dimensions of a tensor, as far as they are known now."""
-        units, batch_size = self._units, self.tensors.selection.batch_size
+        units, selection = self._units, self.tensors.selection
+        batch_size = selection.batch_size
         layout = units.find(key.base, key.step_pass, tensor, batch_size if units.is_traced else None)
         if layout is None and self.tensors.pending is None and not units.is_traced:
             if module is not None:
-                layout = units.from_module(module, path, tensor, batch_size)
+                layout = units.from_module(module, path, tensor, selection)
             else:
-                layout = units.with_samples(None, tensor, units.batch_dim or 0, batch_size)
+                layout = units.with_samples(None, tensor, selection.batch_dim, batch_size)
         return layout if self.tensors.pending is not None else units.with_stated_units(key.base, layout, tensor)
 
     def _record(
@@ -160,7 +193,10 @@ class StepHooks:
         is_result: bool = False,
         layout: UnitLayout | None = None,
     ) -> None:
-        if not self._filter.covers(key.base, key.pass_) or _is_transformed(tensor):
+        if _is_transformed(tensor):
+            self.is_transformed = True
+            return
+        if not self._filter.covers(key.base, key.pass_):
             return
         record, is_new = self.tensors.add(tensor, key, others, layout=layout)
         if is_new:
@@ -200,7 +236,9 @@ class StepHooks:
                 if not parameter.tensor.requires_grad:
                     self._unhooked.append(parameter)
                 elif parameter.tensor.is_leaf and self._filter.covers_parameter(parameter.names[0]):
-                    self.gradients.hook_parameter(parameter.tensor, self._parameter_record(parameter))
+                    is_summed = self._unoptimized.is_summed(parameter)
+                    record = self._parameter_record(parameter)
+                    self.gradients.hook_parameter(parameter.tensor, record, is_summed=is_summed)
 
     def _parameter_record(self, parameter: NamedParameter) -> RecordedTensor:
         record = self._parameters.get(id(parameter.tensor))
@@ -211,6 +249,25 @@ class StepHooks:
             record = RecordedTensor(key, VALUE, -1, aliases=aliases, keeps_value=False, layout=layout)
             self._parameters[id(parameter.tensor)] = record
         return record
+
+    def _read_unoptimized(self, root: str) -> None:
+        """At the first call of a model, read the tensors that no optimizer may read later."""
+        n_before = len(self.tensors.records)
+        with self.tensors.deferred():
+            for parameter in self._unoptimized.entered(root):
+                self._read_value(parameter)
+        self._early.update(self.tensors.records[n_before:])
+        self.replaced = self.replaced or self._replaced_parameter()
+
+    def _replaced_parameter(self) -> str:
+        """The name of a parameter in whose place its module holds another tensor now; "" if there is none."""
+        names = {name for parameter in self._models.parameters for name in parameter.names}
+        for module, (address, *_) in self._models.modules.values():
+            for name, tensor in module._parameters.items():
+                full = name if address == "." else f"{address}.{name}"
+                if tensor is not None and id(tensor) not in self._named and full in names:
+                    return full
+        return ""
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Optimizer pre-step hook."""
@@ -227,21 +284,25 @@ class StepHooks:
                 self._read_value(parameter)
                 if not has_closure:
                     self._read_gradient(parameter, scale)
+        copies = {id(parameter.tensor): self._unoptimized.give_up(parameter) for parameter in parameters}
         if self._filter.updates:
-            self._copy_before(parameters)
+            self._copy_before(parameters, copies)
 
     def _parameters_of(self, optimizer: Optimizer) -> list[NamedParameter]:
         tensors = (tensor for group in optimizer.param_groups for tensor in group["params"])
         parameters = [self._named[id(tensor)] for tensor in tensors if id(tensor) in self._named]
+        self._optimized.update(id(parameter.tensor) for parameter in parameters)
         return [parameter for parameter in parameters if self._filter.covers_parameter(parameter.names[0])]
 
-    def _copy_before(self, parameters: list[NamedParameter]) -> None:
+    def _copy_before(self, parameters: list[NamedParameter], memory: Mapping[int, Tensor | None]) -> None:
         trainable = [parameter for parameter in parameters if parameter.tensor.requires_grad]
         if sum(parameter.tensor.nbytes for parameter in trainable) > self._most_update_bytes:
             self._notes[_NO_UPDATES] = None
             return
         for parameter in trainable:
-            self._before[id(parameter.tensor)] = _local(parameter.tensor).clone()
+            local, old = local_part(parameter.tensor), memory.get(id(parameter.tensor))
+            is_reusable = old is not None and old.shape == local.shape and old.dtype == local.dtype
+            self._before[id(parameter.tensor)] = old.copy_(local) if old is not None and is_reusable else local.clone()
 
     def after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Optimizer post-step hook."""
@@ -258,13 +319,14 @@ class StepHooks:
                 before = self._before.pop(id(parameter.tensor), None)
                 if before is not None:
                     # Into the copy: another tensor of the size of each parameter would raise the peak memory.
-                    change = torch.sub(_local(parameter.tensor), before, out=before)
+                    change = torch.sub(local_part(parameter.tensor), before, out=before)
                     self.tensors.add_derived(change, self._parameter_record(parameter), UPDATE)
 
-    def _read_value(self, parameter: NamedParameter) -> None:
+    def _read_value(self, parameter: NamedParameter, value: Tensor | None = None) -> None:
         if id(parameter.tensor) not in self._read_ids:
             self._read_ids.add(id(parameter.tensor))
-            self.tensors.add_derived(parameter.tensor.detach(), self._parameter_record(parameter), VALUE)
+            value = parameter.tensor.detach() if value is None else value
+            self.tensors.add_derived(value, self._parameter_record(parameter), VALUE)
 
     def _read_gradient(self, parameter: NamedParameter, scale: Any) -> None:
         grad = (
@@ -278,17 +340,61 @@ class StepHooks:
         # A fused optimizer under GradScaler unscales inside its kernel; `.grad` is still scaled here.
         if isinstance(scale, Tensor):
             grad = grad.to(torch.promote_types(grad.dtype, torch.float32)) / scale
-        self.tensors.add_derived(grad, self._parameter_record(parameter), GRAD)
+        record = self._parameter_record(parameter)
+        self.gradients.take_sum(record, is_needed=False)
+        self.tensors.add_derived(grad, record, GRAD)
 
     def read_remaining(self) -> None:
         """At the end of the step, read the parameters and gradients that no optimizer has read."""
+        covered = [each for each in self._models.parameters if self._filter.covers_parameter(each.names[0])]
         with self.tensors.deferred():
-            for parameter in self._models.parameters:
-                if self._filter.covers_parameter(parameter.names[0]):
-                    if id(parameter.tensor) not in self._read_ids:
-                        self._guard(self._read_value, parameter)
-                    if GRAD not in self._parameter_record(parameter).n_derived:
-                        self._guard(self._read_gradient, parameter, None)
+            for parameter in covered:
+                if id(parameter.tensor) not in self._read_ids:
+                    self._guard(self._read_value, parameter, self._unoptimized.value(parameter))
+        self.tensors.move_last(self._early)
+        changed = self._unoptimized.changed() if self._filter.updates else []
+        self.changed = {id(parameter.tensor) for parameter in changed}
+        self._read_remaining_gradients(covered)
+        with self.tensors.deferred():
+            for parameter in changed:
+                self._guard(self._read_change, parameter)
+
+    def _read_remaining_gradients(self, parameters: list[NamedParameter]) -> None:
+        unread = [each for each in parameters if GRAD not in self._parameter_record(each).n_derived]
+        # `p.grad = None` or `p.grad.zero_()` after a manual update: the sum of what arrived is the gradient.
+        updated = [each for each in unread if id(each.tensor) in self.changed & self.gradients.reached]
+        filled = [each for each in updated if each.tensor.grad is not None and not each.tensor.grad.is_sparse]
+        is_filled = flags([_any(each.tensor.grad) for each in filled])
+        emptied = {id(each.tensor) for each in updated} - {
+            id(each.tensor) for each, is_on in zip(filled, is_filled, strict=True) if is_on
+        }
+        with self.tensors.deferred():
+            for parameter in unread:
+                is_needed, record = id(parameter.tensor) in emptied, self._parameter_record(parameter)
+                total = self.gradients.take_sum(record, is_needed=is_needed)
+                if not is_needed:
+                    self._guard(self._read_gradient, parameter, None)
+                elif total is not None:
+                    self.tensors.add_derived(coalesce_sparse(total), record, GRAD)
+
+    def _read_change(self, parameter: NamedParameter) -> None:
+        change = self._unoptimized.update(parameter)
+        if change is not None:
+            self.tensors.add_derived(change, self._parameter_record(parameter), UPDATE)
+
+    @property
+    def has_seen_call(self) -> bool:
+        """Whether a module of any model was called in the step."""
+        return len(self._unentered) < len(self._models.roots)
+
+    @property
+    def has_optimizer_step(self) -> bool:
+        """Whether an optimizer stepped parameters of the models."""
+        return bool(self._optimized)
+
+    def note_optimized(self) -> None:
+        """After a complete step, remember which parameters optimizers step: later steps need no copies of them."""
+        self._models.optimized = (self._models.optimized or set()) | self._optimized
 
 
 class SiteFilter:
@@ -323,6 +429,19 @@ class SiteFilter:
             self._unmatched = [pattern for pattern in self._unmatched if not pattern.matches(parsed)]
         return is_covered
 
+    def check_names(self, sites: Iterable[str]) -> None:
+        """At the end of the run, raise a `SiteError` for a pattern of named tensors that has matched none.
+
+        Args:
+            sites: all recorded sites of named tensors.
+        """
+        named = list(map(Site.parse, sites))
+        for pattern in self._patterns:
+            if pattern.name is not None and not any(pattern.matches(site) for site in named):
+                asked = str(pattern)
+                near = nearest_hint(asked, map(str, named))
+                raise SiteError(f"at={asked!r} matches no tensor of the run: name it with run.tensor.{near}")
+
     def check(self, op_sites: Callable[[], Iterable[str]]) -> None:
         """After a complete step, raise a `SiteError` for a pattern that has matched nothing. Raises once.
 
@@ -351,10 +470,9 @@ def _has_closure(args: Any, kwargs: Any) -> bool:
     return any(closure is not None for closure in (*args[1:], kwargs.get("closure")))
 
 
-def _local(tensor: Tensor) -> Tensor:
-    """The parameter as a plain tensor; the local shard of a DTensor."""
-    local: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # type: ignore[operator]
-    return local.detach()
+def _any(grad: Any) -> Tensor:
+    """Whether a gradient has an element that is not 0, as a tensor."""
+    return local_part(grad).any()
 
 
 def _is_transformed(tensor: Tensor) -> bool:
