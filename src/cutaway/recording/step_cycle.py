@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from time import monotonic, perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cutaway.capture import sessions
 from cutaway.core.errors import InputError
 from cutaway.recording.environment import module_tree, to_plain
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.extra_passes.edited_steps import edited_kind, is_edited
 from cutaway.recording.hooks.step_hooks import SiteFilter
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
@@ -21,6 +24,9 @@ from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.usage import NESTED, NO_STEPS, NOT_CALLED, check_batch_size, nothing_due
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from cutaway.recording.extra_passes.fixed_batches import FixedBatches
 
 _SAVE_EVERY = 10.0
 """Seconds between saves of the schedule's state, so that a run killed between two recorded steps resumes with it."""
@@ -58,6 +64,12 @@ class StepCycle:
         """The number of the next step."""
         self.last = -1
         """The number of the last step that began; -1 before the first."""
+        self.last_written = -1
+        """The number of the last step given to the writer; -1 before the first."""
+        self.fixed_batches: FixedBatches | None = None
+        """Batches that pass through the model between the steps; None if there are none."""
+        self.earlier_documents: Mapping[str, Any] = {}
+        """Documents of the previous session, if this one resumes it."""
         self.has_named = False
         """Whether the user has named a tensor, other than a loss."""
         self.models = models
@@ -66,7 +78,8 @@ class StepCycle:
         )
         self.scalars = PendingScalars(writer.scalars)
         self.graphs = StepGraphs(writer)
-        self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
+        self.units = RecordedUnits(settings.batch_dim, settings.unit_dims)
+        """Unit and sample dimensions learned so far."""
 
     @property
     def at(self) -> int:
@@ -81,6 +94,7 @@ class StepCycle:
         # Scalars are logged at every step, so they may be ahead of the last recorded step.
         last += [int(curve.steps[-1]) for curve in run.scalars.values() if len(curve)]
         self.next = max(last, default=-1) + 1
+        self.earlier_documents = run.documents
         state = run.documents.get("schedule")
         if isinstance(state, dict):
             self._guard(self._schedule.restore, state)
@@ -98,6 +112,12 @@ class StepCycle:
         """Write the state of the schedule, so that a resumed run continues it."""
         self._saved = monotonic()
         self._writer.document("schedule", to_plain(self._schedule.state()))
+        if self.fixed_batches is not None:
+            self._writer.document("fixed_batches", to_plain(self.fixed_batches.state()))
+
+    def has_kind(self, kind: str) -> bool:
+        """Whether a step of this kind has begun."""
+        return kind in self._kinds
 
     def report_missing(self) -> None:
         """At a normal end, report what a correct program would have recorded."""
@@ -113,9 +133,14 @@ class StepCycle:
         if self.open is not None:
             self._guard.report(NESTED)
             return
-        step.number = self.last = self._number_of(step)
+        number = self._number_of(step)
+        if self.fixed_batches is not None:
+            number = self.fixed_batches.before_step(number, step.kind, is_given=step.number_given is not None)
+        step.number = self.last = number
         self.next = step.number + 1
         self.open = step
+        if step.kind is not None and sessions.edits and is_edited(self.models.root):
+            step.kind = edited_kind(step.kind)
         self._n_steps += 1
         step.is_counted = True
         self._guard.seconds = 0.0
@@ -156,7 +181,7 @@ class StepCycle:
         self.describe_modules()
         is_traced = self._settings.graph and self.graphs.needs_trace(step.kind)
         recorded = RecordedStep(
-            self._settings, self.models, self._filter, self._guard, units=self._units, is_traced=is_traced
+            self._settings, self.models, self._filter, self._guard, units=self.units, is_traced=is_traced
         )
         recorded.has_late_kind = step.has_late_kind
         if step.batch_size is not None:
@@ -180,6 +205,8 @@ class StepCycle:
                 self._guard(recorded.stop, error)
                 step.recorded = None
                 step.kind = step.kind if step.kind is None else str(step.kind)
+                if step.kind is not None and recorded.edits.text:
+                    step.kind = edited_kind(step.kind)
                 if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
                     self._guard(self._write, step, recorded)
         finally:
@@ -194,6 +221,14 @@ class StepCycle:
         if recorded is not None:
             self._guard(recorded.release)
 
+    def put(self, step: Step, recorded: RecordedStep) -> int:
+        """Give a recorded step to the writer. Returns its size in bytes."""
+        n_bytes = recorded.write(self._writer, self.graphs, step.number, step.kind or "", self._order)
+        self.last_written = step.number
+        for note in filter(self._guard.is_new, recorded.notes):
+            self._writer.problem(note, step=step.number, level="info")
+        return n_bytes
+
     def _write(self, step: Step, recorded: RecordedStep) -> None:
         began = perf_counter()
         kind = step.kind or ""
@@ -201,12 +236,10 @@ class StepCycle:
             # Later batches may be smaller, as the last of an epoch is: for these, a note suffices.
             self._guard.report(InputError(recorded.missing_samples))
             self._guard.is_new(recorded.missing_samples)  # marks the note as reported
-        n_bytes = recorded.write(self._writer, self.graphs, step.number, kind, self._order)
-        for note in filter(self._guard.is_new, recorded.notes):
-            self._writer.problem(note, step=step.number, level="info")
+        n_bytes = self.put(step, recorded)
         if "error" not in recorded.about:
             self._guard(self._filter.check, recorded.op_sites)
-            self._guard(self._units.check)
+            self._guard(self.units.check)
         self._schedule.recorded(kind, Cost(self._guard.seconds + perf_counter() - began, n_bytes))
         self.scalars.start_copies()
         self.save_schedule()  # so that a killed run resumes with it
