@@ -125,7 +125,7 @@ class StepCycle:
             self._guard.report(NO_STEPS)
         elif not self._n_due and self._kinds and not isinstance(self._schedule, Never):
             self._guard.report(nothing_due(self.every, self._n_steps, [*self._kinds]))
-        elif self._order and not self.models.has_run and not self.has_named:
+        elif self._order and self._n_due and not self.models.has_run and not self.has_named:
             self._guard.report(NOT_CALLED)
 
     def enter(self, step: Step) -> None:

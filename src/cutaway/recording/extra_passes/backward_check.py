@@ -42,7 +42,9 @@ class GraphStart:
 
     @staticmethod
     def now() -> GraphStart:
-        return GraphStart(RemovableHandle.next_id, sessions.n_forward_hooks, torch._C._autograd._get_sequence_nr())
+        # Without this function, all nodes count as built before the step, so that no extra pass runs.
+        sequence = getattr(torch._C._autograd, "_get_sequence_nr", lambda: sys.maxsize)()
+        return GraphStart(RemovableHandle.next_id, sessions.n_forward_hooks, sequence)
 
     def n_foreign_hooks(self, n_own: int) -> int:
         """Number of hooks that the program has registered since; `n_own` are those of this recorder."""
