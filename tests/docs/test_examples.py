@@ -66,6 +66,27 @@ def ran(name: str, folder: Path, *given: str) -> str:
     return done.stdout
 
 
+def test_the_iterations_of_a_recurrent_network_show_its_bug(tmp_path: Path) -> None:
+    text = ran("partial_sums.py", tmp_path, "sums", "900")
+    bugged, fixed = (float(right) for right in re.findall(r"right at the end: (\d+)%", text))
+    assert fixed > bugged
+    rows = re.findall(r"gradient in each iteration: (.*)", text)
+    assert [len(row.split()) for row in rows] == [9, 9]
+    ((after, before),) = re.findall(r"gradient is (\S+) after .* output layer, (\S+) before", text)
+    assert float(before) < float(after)
+    assert {path.name for path in (tmp_path / "sums").iterdir()} == {"bugged", "fixed"}
+
+
+def test_samples_and_interventions_are_followed_over_a_training(tmp_path: Path) -> None:
+    text = ran("interventions.py", tmp_path, "run", "400")
+    assert text.count("under 'encoder.2' (units 4, 5, 6, 7) → 0") == 8
+    assert "before step 352: [0, 1, 2, 3]" in text
+    assert re.search(r"name_it: 0\.0\S+ .*\n  copy_it: ", text)
+    run = cutaway.load(tmp_path / "run")
+    assert run.kinds == ("toy", "toy/half", "")
+    assert not run.problems
+
+
 @contextmanager
 def demo(folder: Path, *given: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The demo process and the address of its viewer; ended by Ctrl-C."""

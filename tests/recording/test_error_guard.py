@@ -31,6 +31,7 @@ from cutaway.recording import (
     tensors,
     values,
 )
+from cutaway.recording.extra_passes import backward_check, batch_copy, edited_steps, fixed_batches, losses
 from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values, unoptimized
 from cutaway.recording.hooks import step_hooks as hooks_module
 from cutaway.recording.statistics import stable_sites, summary
@@ -55,6 +56,7 @@ def training(run: Any, seed: int = 0) -> Any:
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     run = run(model)
+    run.fixed_batch("toy", torch.ones(2, 4), every=1, edits={"silent": {"head": 0}})
     for _ in range(N_STEPS):
         x = torch.randn(3, 4)
         with run.step():
@@ -64,6 +66,8 @@ def training(run: Any, seed: int = 0) -> Any:
             with run.iteration(), run.gradients("loss"):
                 loss = result.pow(2).mean()
                 loss.backward()
+            weight = model.head.weight  # not through the checkpoint, where no extra pass would run
+            run.backward(size=weight.pow(2).mean(), sparse=weight.abs().mean())
             optimizer.step()
             optimizer.zero_grad()
             run.log(loss=loss)
@@ -86,14 +90,14 @@ def hooks() -> Any:
 
 SHIELDS = {
     "BackwardCalls.current", "StepHooks.before_step", "StepHooks.after_step", "Recorder._is_open", "Recorder.__init__",
-    "Recorder.step", "Step.__enter__", "Step.__exit__", "Step.__init__", "Recorder.path",
+    "Recorder.step", "Step.__enter__", "Step.__exit__", "Step.__init__", "Recorder.path", "named_losses", "total_of",
 }  # fmt: skip
 """What stands between the program and the rest, and is too small to fail."""
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
     autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
     op_values, scalars, recorder, tensors, stable_sites, summary, step, step_cycle, step_graph, models, coverage,
-    unoptimized,
+    unoptimized, backward_check, losses, batch_copy, edited_steps, fixed_batches,
 )  # fmt: skip
 CONSTRUCTION = {
     "record", "_rank", "_as_module", "RecordedModels.__init__", "StepCycle.__init__", "_Several.__init__",
@@ -134,6 +138,9 @@ def small_heap() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def unrecorded() -> Any:
     class Off:
+        def backward(self, size: torch.Tensor, sparse: torch.Tensor) -> None:
+            (size + sparse).backward()
+
         def __getattr__(self, name: str) -> Any:
             from contextlib import nullcontext
 

@@ -105,6 +105,45 @@ def test_every_way_of_training_ends_in_the_same_bits(name: str, way: str, optimi
     assert len(run) == 8
 
 
+@pytest.mark.parametrize(
+    "name", ["mlp", "cnn_training", "lstm_cell_loop", "transformer_training", "gpt2", "shared_modules"]
+)
+def test_extra_passes_of_the_recorder_change_no_bit(name: str, tmp_path: Path) -> None:
+    def train(is_recorded: bool) -> dict[str, Any]:
+        random.seed(0)
+        np.random.seed(0)
+        model, args, kwargs = ZOO[name]()
+        stepper = OPTIMIZERS["adamw"](list(model.parameters()))
+        run: Any = cutaway.record(tmp_path / "run", model, every=2) if is_recorded else Off()
+        if is_recorded:
+            run.fixed_batch("toy", (args, kwargs), every=2, forward=lambda batch: model(*batch[0], **batch[1]))
+        torch.manual_seed(1)
+        for _ in range(4):
+            with run.step():
+                loss = loss_of(model(*copy.deepcopy(args), **copy.deepcopy(kwargs)))
+                assert loss is not None
+                size = sum(parameter.pow(2).mean() for parameter in model.parameters())
+                if is_recorded:
+                    run.backward(loss=loss, size=size)
+                else:
+                    (loss + size).backward()
+                stepper.step()
+                stepper.zero_grad()
+        run.close()
+        return left_behind(model, stepper)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        recorded = train(True)
+    plain = train(False)
+    for what in plain:
+        assert equal(plain[what], recorded[what]), f"{name}: {what} differ"
+    run = cutaway.load(tmp_path / "run")
+    assert [note.text for note in run.notes if note.level == "error"] == []
+    assert {"toy", ""} == set(run.kinds)
+    assert any(row.of == "grad/size" for row in run.rows)
+
+
 def test_nothing_is_left_in_torch(tmp_path: Path) -> None:
     before = (
         dict(torch_module._global_forward_hooks),

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as _torch_module
 
+from cutaway.capture import sessions
 from cutaway.capture.function_mode import Ledger, Watcher, _versions, copy_containers
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.torch_functions import Opaque
@@ -94,6 +95,7 @@ class ModuleHooks:
         if module._forward_hooks:
             # The module's own hooks run after the global ones and may replace the result.
             call.own_hook = module.register_forward_hook(self._exit_last, with_kwargs=True, always_call=True)
+            sessions.n_forward_hooks += 1
         number = self.calls.add(call)
         watcher.calls.append(watcher.call)
         watcher.call = number

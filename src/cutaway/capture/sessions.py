@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
+
+from torch import nn
 
 from cutaway.capture.function_mode import Watcher
 
 sessions: dict[int, Any] = {}
 """Running sessions by id, the innermost last; the patches in torch check here whether a thread is watched."""
 
-edits: dict[int, int] = {}
-"""Running edits by id → the thread that entered them."""
+
+@dataclass(frozen=True, slots=True)
+class RunningEdit:
+    """An edit whose block is being executed."""
+
+    thread: int
+    """The thread that entered it."""
+    model: nn.Module
+    description: str
+
+
+edits: dict[int, RunningEdit] = {}
+"""Running edits by id."""
+edit_listeners: list[Callable[[RunningEdit], None]] = []
+"""Callbacks for each edit that begins. They must not raise."""
+
+
+n_forward_hooks = 0
+"""Number of module hooks that captures and edits have registered so far, to tell them from those of the program."""
 
 
 def thread_sessions() -> list[Any]:

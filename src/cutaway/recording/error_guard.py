@@ -47,7 +47,7 @@ class ErrorGuard:
         was_on, before = torch.is_grad_enabled(), self._thread
         try:
             self._thread = thread
-            with torch._C.DisableTorchFunction(), _without_modes():
+            with torch._C.DisableTorchFunction(), without_modes():
                 if was_on:
                     torch._C._set_grad_enabled(False)
                 function(*args)
@@ -91,6 +91,6 @@ def _problem_text(error: Exception) -> str:
     return f"recording failed, training continues: {type(error).__name__}: {error}"
 
 
-def _without_modes() -> AbstractContextManager[object]:
+def without_modes() -> AbstractContextManager[object]:
     """Hide recorder operations from dispatch modes: FLOP counters, selective checkpointing."""
     return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else nullcontext()

@@ -34,10 +34,15 @@ class NamedParameter:
 
 
 class RecordedModels:
-    """The models of a run. If there are several, addresses start with the name of the model."""
+    """The models of a run. If there are several, addresses start with the name of the model.
 
-    def __init__(self, models: Models) -> None:
+    Args:
+        is_eager: whether compiled modules run eagerly, so that their submodules are recorded, too.
+    """
+
+    def __init__(self, models: Models, *, is_eager: bool = False) -> None:
         self.root = _as_module(models)
+        self._is_eager = is_eager
         self.modules: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
         self.parameters: list[NamedParameter] = []
         self.roots: dict[int, str] = {}
@@ -83,12 +88,13 @@ class RecordedModels:
             return
         self._contents = contents
         addresses = module_addresses(self.root)
-        self.compiled = [module for module in modules if is_compiled(module)]
+        self.compiled = [] if self._is_eager else [module for module in modules if is_compiled(module)]
         inside = {id(inner) for module in self.compiled for inner in modules_of(module) if inner is not module}
         self.modules = {
             id(module): (module, addresses[id(module)])
             for module in modules
             if id(module) in addresses and id(module) not in inside and not isinstance(module, _Several)
+            if not (self._is_eager and is_compile_wrapper(module))  # has the address of the module in it
         }
         self.roots = {
             id(module): addresses[id(module)][0]
@@ -115,7 +121,7 @@ class RecordedModels:
     @property
     def is_traceable(self) -> bool:
         """Whether steps may be traced: tracing would change how compiled code runs."""
-        return not self.compiled and not is_anything_compiled()
+        return self._is_eager or (not self.compiled and not is_anything_compiled())
 
 
 def _roots_of(
@@ -156,10 +162,29 @@ def _contents(modules: list[nn.Module]) -> list[Any]:
     return contents
 
 
+def eager_model(root: nn.Module) -> nn.Module:
+    """A model without the wrapper of `torch.compile`; its modules keep their addresses."""
+    if isinstance(root, _Several):
+        return _Several({name: eager_model(model) for name, model in root._modules.items() if model is not None})
+    while is_compile_wrapper(root):
+        root = root._orig_mod  # type: ignore[assignment]
+    return root
+
+
+def is_several(root: nn.Module) -> bool:
+    """Whether several models are recorded."""
+    return isinstance(root, _Several)
+
+
+def is_compile_wrapper(module: nn.Module) -> bool:
+    """Whether this is what `torch.compile(model)` returns."""
+    return type(module).__name__ == "OptimizedModule"
+
+
 def is_compiled(module: nn.Module) -> bool:
     """Whether a module runs under torch.compile."""
     return (
-        type(module).__name__ == "OptimizedModule"
+        is_compile_wrapper(module)
         or _is_dynamo_wrapper(module.__dict__.get("_compiled_call_impl"))
         or _is_dynamo_wrapper(module.__dict__.get("forward"))
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from reprlib import repr as shortened
 from types import TracebackType
 from typing import Any
@@ -13,9 +15,11 @@ from torch import Tensor
 
 from cutaway.recording.environment import environment, rank_and_world_size, to_plain
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.extra_passes.fixed_batches import Edit, FixedBatch, FixedBatches
+from cutaway.recording.extra_passes.losses import named_losses, record_parts, total_of
 from cutaway.recording.models import Models, RecordedModels
 from cutaway.recording.schedules.parse import EveryLike, schedule_of
-from cutaway.recording.settings import Settings
+from cutaway.recording.settings import Settings, parse_samples
 from cutaway.recording.shutdown import CloseAtExit
 from cutaway.recording.step import RecordedStep, Role, Step
 from cutaway.recording.step_cycle import StepCycle
@@ -248,6 +252,81 @@ class Recorder:
             yield
         finally:
             gradients.loss = before
+
+    def backward(
+        self,
+        losses: Mapping[str, Tensor] | None = None,
+        /,
+        *,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+        **named: Tensor,
+    ) -> None:
+        """Run the backward pass of a sum of losses: `run.backward(main=a, aux=b)` runs `(a + b).backward()`.
+
+        In recorded steps it also records the gradients of each loss, as `grad/main` and `grad/aux`. This takes one
+        more backward pass per loss, none for a single one. In all other steps it is the plain backward pass.
+
+        Args:
+            losses: the losses by name, for names that are not Python identifiers.
+            retain_graph: as in `torch.Tensor.backward`.
+            create_graph: as in `torch.Tensor.backward`.
+            inputs: as in `torch.Tensor.backward`.
+            named: the losses by name. They are added in this order.
+        """
+        parts = named_losses(losses, named)
+        step = self._recorded
+        if step is not None and len(parts) > 1:
+            self.guard(step.hooks.hook_parameters)
+            keeps = create_graph if retain_graph is None else retain_graph
+            self.guard(partial(record_parts, step, parts, inputs, retain_graph=bool(keeps)))
+        with self.gradients(next(iter(parts))) if len(parts) == 1 else nullcontext():
+            total_of(parts).backward(retain_graph=retain_graph, create_graph=create_graph, inputs=inputs)
+
+    def fixed_batch(
+        self,
+        name: str,
+        batch: Any,
+        *,
+        every: EveryLike = 100,
+        forward: Callable[[Any], Any] | None = None,
+        edits: Mapping[str, Edit] | None = None,
+        training: bool = False,
+        samples: int | Sequence[int] | None = None,
+    ) -> None:
+        """Pass the same batch through the model again and again, between the steps, as steps of the kind `name`.
+
+            run.fixed_batch("toy", x, every=50, edits={"without 1": {"1": 0}})
+
+        A pass runs before the step at which it is due, without gradients. Afterwards the model (its buffers, `.grad`
+        and training mode) and all random generators are as they were before.
+
+        Args:
+            name: the kind of these steps.
+            batch: the batch, copied now. The model gets a dict as keyword arguments, a tuple or list as arguments,
+                and anything else as its only argument.
+            every: before which steps to pass it: every nth, or a schedule (`docs/schedules.md`).
+            forward: a function to call with the batch instead of the model, such as `model.encode`.
+            edits: name → an edit, as sites → new values, or as a function that returns a `cutaway.edit`. Each time,
+                the batch passes once more under each edit, as a step of the kind `<name>/<name of the edit>`.
+            training: True leaves the modules in their mode; by default they run in eval mode.
+            samples: how many samples to store values for, or which; by default as in `cutaway.record`.
+        """
+        if self._cycle is not None and self._is_open():
+            options = (every, forward, dict(edits or {}), training, samples)
+            self.guard(self._add_fixed_batch, name, batch, options)
+
+    def _add_fixed_batch(self, name: str, batch: Any, options: tuple[Any, ...]) -> None:
+        every, forward, edits, training, samples = options
+        cycle, settings = self._cycle, self._settings
+        assert cycle is not None
+        if samples is not None:
+            settings = replace(settings, samples=parse_samples(samples))
+        if cycle.fixed_batches is None:
+            earlier = cycle.earlier_documents.get("fixed_batches")
+            cycle.fixed_batches = FixedBatches(self, cycle, self.guard, earlier if isinstance(earlier, dict) else {})
+        cycle.fixed_batches.add(FixedBatch(name, batch, schedule_of(every), settings, forward, training, edits))
 
     # the dependency graph
 

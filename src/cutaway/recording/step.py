@@ -18,6 +18,8 @@ from cutaway.core.formatting import hint, plural, type_text
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.extra_passes.backward_check import GraphStart
+from cutaway.recording.extra_passes.edited_steps import EditLog
 from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.op_values import TracedStep
 from cutaway.recording.hooks.step_hooks import SiteFilter, StepHooks
@@ -95,12 +97,18 @@ class RecordedStep:
         """Whether its kind becomes known only at its end."""
         self.is_whole = False
         """Whether it reached its end, so that it can be written."""
+        self.edits = EditLog(models.root, guard)
+        """The edits that run in the step."""
+        self.graph_start: GraphStart | None = None
+        """Counters of torch when the hooks were installed."""
 
     def start(self) -> None:
         """Install the hooks."""
+        self.edits.start()
         self.hooks.start()
         if self._traced is not None:
             self._traced.start()
+        self.graph_start = GraphStart.now()
 
     def _resolve_units(self, is_final: bool = False) -> None:
         """The model has returned: determine the dimensions of the tensors recorded so far."""
@@ -166,6 +174,7 @@ class RecordedStep:
         """Read the remaining parameters and gradients, and remove the hooks."""
         self._guard(self._resolve_units, True)
         self._guard(self.hooks.read_remaining)
+        self.edits.stop()
         self.hooks.stop()
         if self._traced is not None:
             self._guard(self._traced.stop, error)
@@ -173,6 +182,8 @@ class RecordedStep:
         self.about["seconds"] = perf_counter() - self._began
         if self.tensors.selection.batch_size is not None:
             self.about["batch_size"] = self.tensors.selection.batch_size
+        if self.edits.text:
+            self.about["edit"] = self.edits.text
         if error is None:
             self.hooks.note_optimized()
         else:
@@ -182,6 +193,7 @@ class RecordedStep:
     def release(self) -> None:
         """Remove any hooks that are left, in case `stop` has failed."""
         try:
+            self.edits.stop()
             self.hooks.stop()
         finally:
             if self._traced is not None:

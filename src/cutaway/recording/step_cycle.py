@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from time import monotonic, perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cutaway.capture import sessions
 from cutaway.core.errors import InputError
 from cutaway.recording.coverage import Coverage, ForwardCounter
 from cutaway.recording.environment import module_tree, to_plain
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.extra_passes.edited_steps import edited_kind, is_edited
 from cutaway.recording.hooks.step_hooks import SiteFilter
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
@@ -22,6 +25,9 @@ from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.usage import NESTED, NO_STEPS, NOT_CALLED, check_batch_size, nothing_due, schedule_failed
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from cutaway.recording.extra_passes.fixed_batches import FixedBatches
 
 _SAVE_EVERY = 10.0
 """Seconds between saves of the schedule's state, so that a run killed between two recorded steps resumes with it."""
@@ -59,6 +65,12 @@ class StepCycle:
         """The number of the next step."""
         self.last = -1
         """The number of the last step that began; -1 before the first."""
+        self.last_written = -1
+        """The number of the last step given to the writer; -1 before the first."""
+        self.fixed_batches: FixedBatches | None = None
+        """Batches that pass through the model between the steps; None if there are none."""
+        self.earlier_documents: Mapping[str, Any] = {}
+        """Documents of the previous session, if this one resumes it."""
         self.has_named = False
         """Whether the user has named a tensor, other than a loss."""
         self.models = models
@@ -71,7 +83,8 @@ class StepCycle:
         """Counts forward passes until the first step begins."""
         self.scalars = PendingScalars(writer.scalars)
         self.graphs = StepGraphs(writer)
-        self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
+        self.units = RecordedUnits(settings.batch_dim, settings.unit_dims)
+        """Unit and sample dimensions learned so far."""
 
     @property
     def at(self) -> int:
@@ -86,6 +99,7 @@ class StepCycle:
         # Scalars are logged at every step, so they may be ahead of the last recorded step.
         last += [int(curve.steps[-1]) for curve in run.scalars.values() if len(curve)]
         self.next = max(last, default=-1) + 1
+        self.earlier_documents = run.documents
         state = run.documents.get("schedule")
         if isinstance(state, dict):
             self._guard(self._schedule.restore, state)
@@ -103,6 +117,12 @@ class StepCycle:
         """Write the state of the schedule, so that a resumed run continues it."""
         self._saved = monotonic()
         self._writer.document("schedule", to_plain(self._schedule.state()))
+        if self.fixed_batches is not None:
+            self._writer.document("fixed_batches", to_plain(self.fixed_batches.state()))
+
+    def has_kind(self, kind: str) -> bool:
+        """Whether a step of this kind has begun."""
+        return kind in self._kinds
 
     def report_missing(self) -> None:
         """At a normal end, report what a correct program would have recorded."""
@@ -111,7 +131,7 @@ class StepCycle:
                 self._guard.report(NO_STEPS)
         elif not self._n_due and self._kinds and not isinstance(self._schedule, Never):
             self._guard.report(nothing_due(self.every, self._n_steps, [*self._kinds]))
-        elif self._order and not self.models.has_run and not self.has_named and not self._coverage.is_unseen:
+        elif self._order and self._n_due and not (self.models.has_run or self.has_named or self._coverage.is_unseen):
             self._guard.report(NOT_CALLED)
         else:
             self._guard(self._filter.check_names, [site for site, *_ in self._order if site.startswith("$")])
@@ -125,9 +145,14 @@ class StepCycle:
             self._guard(self.outside.stop)
         elif self._coverage.versions:
             self._guard(self._coverage.check_between)
-        step.number = self.last = self._number_of(step)
+        number = self._number_of(step)
+        if self.fixed_batches is not None:
+            number = self.fixed_batches.before_step(number, step.kind, is_given=step.number_given is not None)
+        step.number = self.last = number
         self.next = step.number + 1
         self.open = step
+        if step.kind is not None and sessions.edits and is_edited(self.models.root):
+            step.kind = edited_kind(step.kind)
         self._n_steps += 1
         step.is_counted = True
         self._guard.seconds = 0.0
@@ -168,7 +193,7 @@ class StepCycle:
         self.describe_modules()
         is_traced = self._settings.graph and self.graphs.needs_trace(step.kind)
         recorded = RecordedStep(
-            self._settings, self.models, self._filter, self._guard, units=self._units, is_traced=is_traced
+            self._settings, self.models, self._filter, self._guard, units=self.units, is_traced=is_traced
         )
         recorded.has_late_kind = step.has_late_kind
         if step.batch_size is not None:
@@ -192,6 +217,8 @@ class StepCycle:
                 self._guard(recorded.stop, error)
                 step.recorded = None
                 step.kind = step.kind if step.kind is None else str(step.kind)
+                if step.kind is not None and recorded.edits.text:
+                    step.kind = edited_kind(step.kind)
                 if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
                     self._guard(self._write, step, recorded)
         finally:
@@ -206,6 +233,14 @@ class StepCycle:
         if recorded is not None:
             self._guard(recorded.release)
 
+    def put(self, step: Step, recorded: RecordedStep) -> int:
+        """Give a recorded step to the writer. Returns its size in bytes."""
+        n_bytes = recorded.write(self._writer, self.graphs, step.number, step.kind or "", self._order)
+        self.last_written = step.number
+        for note in filter(self._guard.is_new, recorded.notes):
+            self._writer.problem(note, step=step.number, level="info")
+        return n_bytes
+
     def _write(self, step: Step, recorded: RecordedStep) -> None:
         began = perf_counter()
         kind = step.kind or ""
@@ -213,12 +248,10 @@ class StepCycle:
             # Later batches may be smaller, as the last of an epoch is: for these, a note suffices.
             self._guard.report(InputError(recorded.missing_samples))
             self._guard.is_new(recorded.missing_samples)  # marks the note as reported
-        n_bytes = recorded.write(self._writer, self.graphs, step.number, kind, self._order)
-        for note in filter(self._guard.is_new, recorded.notes):
-            self._writer.problem(note, step=step.number, level="info")
+        n_bytes = self.put(step, recorded)
         if "error" not in recorded.about:
             self._guard(self._filter.check, recorded.op_sites)
-            self._guard(self._units.check)
+            self._guard(self.units.check)
             self._guard(self._check_coverage, step.number, recorded)
         self._schedule.recorded(kind, Cost(self._guard.seconds + perf_counter() - began, n_bytes))
         self.scalars.start_copies()

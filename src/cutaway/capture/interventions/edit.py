@@ -144,8 +144,11 @@ class edit:
             if "torch._dynamo" in sys.modules:
                 stack.enter_context(force_eager())
             # A trace made inside notes that it was edited: `validate` then does not compare it with an unedited run.
-            sessions.edits[id(self)] = self._thread
+            running = sessions.RunningEdit(self._thread, self._model, self._describe())
+            sessions.edits[id(self)] = running
             stack.callback(sessions.edits.pop, id(self), None)
+            for listener in tuple(sessions.edit_listeners):
+                listener(running)
             self._stack = stack.pop_all()
 
     def __exit__(
@@ -160,6 +163,16 @@ class edit:
                 f"nothing was changed at {str(site)!r}: {self._miss_reason(site)}. An edit applies where the model "
                 "runs inside the block, in the thread that entered it."
             )
+
+    def _describe(self) -> str:
+        """What is changed to what, for those who record it: `'blocks.2' (heads 0, 1) → 0`."""
+        parts: dict[tuple[str, str], list[str]] = {}
+        for target in self._targets:
+            if target.change is not None:
+                parts.setdefault((target.region.text, target.change.label), []).append(repr(str(target.site)))
+        return "; ".join(
+            f"{listed(sites)}{f' ({region})' if region else ''} → {label}" for (region, label), sites in parts.items()
+        )
 
     def _miss_reason(self, site: Site) -> str:
         if site.op is not None and site.ordinal is None and site.pass_ is not None:
@@ -211,6 +224,7 @@ class edit:
             handle = module.register_forward_hook(
                 lambda called, _, result: edit_value(result) if called is module else None
             )
+        sessions.n_forward_hooks += 1
         stack.callback(handle.remove)
 
         def edit_inputs(args: Any, kwargs: Any) -> Any:

@@ -42,6 +42,8 @@ class Change:
     """A function to call instead of the one that computes the value."""
     takes_layout: bool = False
     """Whether `make` is called with the value and its `UnitLayout`."""
+    label: str = "a computed value"
+    """What the new value is, in words."""
 
     def __call__(self, value: Tensor, *others: Any) -> Tensor:
         return fit_to(self.make(value, *others), value)
@@ -52,19 +54,21 @@ def change_to(to: object) -> Change:
     if isinstance(to, Change):
         return to
     if isinstance(to, (bool, int, float, complex)):
-        return Change(lambda value: _constant(value, to))
+        return Change(lambda value: _constant(value, to), label=repr(to))
     if isinstance(to, (Tensor, np.ndarray)):
         given = _as_tensor(to)
-        return Change(lambda value: _align_tokens(given, value))
+        return Change(lambda value: _align_tokens(given, value), label=f"a tensor {list(given.shape)}")
     if isinstance(to, Op):
         given = _as_tensor(to.value)
-        return Change(lambda value: _align_tokens(given, value))
+        return Change(lambda value: _align_tokens(given, value), label=f"the value of {to.label}")
     if isinstance(to, str):
-        return Change(lambda value, other: other.clone(), needs=(Site.parse(to),))
+        return Change(lambda value, other: other.clone(), needs=(Site.parse(to),), label=f"the value at {to!r}")
     if isinstance(to, Trace) or hasattr(to, "value_at"):
-        return Change(lambda value, other: _align_tokens(_as_tensor(other), value), source=to)
+        label = f"its value in {type_text(to)}"
+        return Change(lambda value, other: _align_tokens(_as_tensor(other), value), source=to, label=label)
     if callable(to):
-        return Change(lambda value: _call_on_copy(to, value))
+        name = getattr(to, "__name__", type(to).__name__)
+        return Change(lambda value: _call_on_copy(to, value), label=f"{name}(value)")
     raise InputTypeError(
         f"to={short(repr(to))}: use a number, a tensor, a function of the value, another site, an op or a trace."
     )
@@ -88,7 +92,7 @@ def scale(factor: float) -> Change:
     Args:
         factor: the number to multiply by.
     """
-    return Change(lambda value: value * factor)
+    return Change(lambda value: value * factor, label=f"scale({factor})")
 
 
 def clamp(low: float | None = None, high: float | None = None) -> Change:
@@ -98,7 +102,7 @@ def clamp(low: float | None = None, high: float | None = None) -> Change:
         low: the lower bound; None for none.
         high: the upper bound; None for none.
     """
-    return Change(lambda value: value.clamp(low, high))
+    return Change(lambda value: value.clamp(low, high), label=f"clamp({low}, {high})")
 
 
 def noise(std: float, *, relative: bool = False) -> Change:
@@ -113,7 +117,7 @@ def noise(std: float, *, relative: bool = False) -> Change:
         size = std * value.detach().float().std() if relative else std
         return value + torch.randn_like(value) * size
 
-    return Change(make, is_random=True)
+    return Change(make, is_random=True, label=f"noise({std}{', relative=True' if relative else ''})")
 
 
 def swap(function: Callable[..., Any]) -> Change:
@@ -124,7 +128,8 @@ def swap(function: Callable[..., Any]) -> Change:
     """
     if not callable(function):
         raise InputTypeError(f"swap({function!r}): pass the function to call instead.")
-    return Change(lambda value: value, swaps=function)
+    name = getattr(function, "__name__", type(function).__name__)
+    return Change(lambda value: value, swaps=function, label=f"swap({name})")
 
 
 def value_from(source: Any, site: Site) -> Any:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from cutaway.capture.interventions.token_positions import current_token_window
 from cutaway.core.errors import EditError, InputError, UnitError
+from cutaway.core.formatting import listed, short
 from cutaway.core.units.layout import UnitLayout
 
 Index = Any
@@ -60,6 +61,16 @@ class Region:
             index=index,
             unit_dim=_as_tuple("unit_dim", unit_dim),
         )
+
+    @property
+    def text(self) -> str:
+        """The restrictions in words: `units 3, 4`; "" for the whole value."""
+        parts = [
+            f"{name} {listed(map(str, chosen)) if name in ('units', 'heads') else short(str(chosen))}"
+            for name in ("units", "heads", "positions", "samples", "index")
+            if (chosen := getattr(self, name)) is not None
+        ]
+        return ", ".join(parts)
 
     def with_units(self, units: Sequence[int] | None) -> Region:
         """The region restricted to the units that the site names, `#k`; None for no restriction."""

@@ -7,6 +7,8 @@ of the first gradient. The copy is made only where more may come: for a retained
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 from cutaway.recording.error_guard import ErrorGuard
-from cutaway.recording.hooks.backward_calls import BackwardCalls
+from cutaway.recording.hooks.backward_calls import BackwardCall, BackwardCalls
 from cutaway.recording.tensors import RecordedTensor, StepTensors
 from cutaway.store.format.records import GRAD, INNER_GRAD
 
@@ -73,6 +75,8 @@ class Gradients:
         """Sums that would need too much memory."""
         self.reached: set[int] = set()
         """Ids of the parameters that a gradient has reached."""
+        self._part: BackwardCall | None = None
+        """Set during an extra pass of the recorder itself: the call of the program that it stands for."""
 
     # hooks
 
@@ -109,6 +113,43 @@ class Gradients:
         hooks[self] = arrived
         self._parameters.append(parameter)
 
+    @property
+    def n_handles(self) -> int:
+        """Number of hooks that were registered with a handle."""
+        return len(self._handles)
+
+    @property
+    def n_hooks(self) -> int:
+        """Number of tensors and parameters that have a hook."""
+        return len(self._handles) + len(self._parameters)
+
+    def is_own(self, key: object) -> bool:
+        """Whether a key of `tensor._backward_hooks` is one of these hooks."""
+        return key is self or any(handle.id == key for handle in self._handles)
+
+    @contextmanager
+    def part_of(self, loss: str, *, retain_graph: bool) -> Iterator[None]:
+        """Context manager around an extra pass: its gradients are recorded as `grad/<loss>` and as nothing else.
+
+        Args:
+            retain_graph: whether another backward pass of the program may use the graph.
+        """
+        before, self.loss = self.loss, loss
+        self._part = BackwardCall(accumulates=True, retains_graph=retain_graph)
+        try:
+            yield
+        except Exception:
+            self._drop(f"{GRAD}/{loss}")  # a part that is incomplete
+            raise
+        finally:
+            self.loss, self._part = before, None
+
+    def _drop(self, name: str) -> None:
+        """Record no gradient of this name."""
+        self._tensors.drop({derived for _, of, derived in self._direct if of == name})
+        self._direct = [each for each in self._direct if each[1] != name]
+        self._sums.update({key: None for key in self._sums if key[1] == name})
+
     def remove_hooks(self) -> None:
         """Remove all hooks."""
         while self._handles:
@@ -125,6 +166,8 @@ class Gradients:
 
     def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
         call = self._calls.current()
+        if self._part is not None:
+            call, names = self._part, []
         if call is None:
             self.notes[_UNKNOWN] = None
         elif _is_batched(grad):
