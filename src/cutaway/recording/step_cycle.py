@@ -9,6 +9,7 @@ from typing import Any
 from cutaway.core.errors import InputError
 from cutaway.recording.environment import module_tree, to_plain
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.flight.flight_recorder import FlightRecorder
 from cutaway.recording.hooks.step_hooks import SiteFilter
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
@@ -67,6 +68,8 @@ class StepCycle:
         self.scalars = PendingScalars(writer.scalars)
         self.graphs = StepGraphs(writer)
         self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
+        self.flight = None if settings.flight is None else FlightRecorder(settings.flight, writer, models, guard)
+        """The flight recorder; None if it is off."""
 
     @property
     def at(self) -> int:
@@ -122,6 +125,8 @@ class StepCycle:
         step.has_late_kind = step.kind is None
         if step.has_late_kind or self._is_due(step):
             self._guard(self._begin, step)
+        if self.flight is not None:
+            self._guard(self.flight.enter, step)
 
     def _number_of(self, step: Step) -> int:
         if step.number_given is None:
@@ -175,13 +180,19 @@ class StepCycle:
         if self.open is not step:
             return
         recorded = step.recorded
+        is_written = False
         try:
+            if self.flight is not None:
+                self._guard(self.flight.stop)
             if recorded is not None:
                 self._guard(recorded.stop, error)
                 step.recorded = None
                 step.kind = step.kind if step.kind is None else str(step.kind)
                 if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
+                    is_written = True
                     self._guard(self._write, step, recorded)
+            if self.flight is not None:
+                self._guard(self.flight.leave, step, recorded, error, is_written)
         finally:
             self.release(step, recorded)
         if recorded is None and monotonic() - self._saved > _SAVE_EVERY:
@@ -191,6 +202,8 @@ class StepCycle:
         """Remove every hook of a step, whatever happened in it."""
         step.recorded = None
         self.open = None
+        if self.flight is not None:
+            self._guard(self.flight.release)
         if recorded is not None:
             self._guard(recorded.release)
 
