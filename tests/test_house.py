@@ -38,9 +38,22 @@ ALLOWED = {
 }
 MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "lm", "studies", "integrations"}
 PUBLIC = [
-    *("Activations", "CutawayError", "Generation", "Op", "Run", "Site", "Trace", "collect", "diff", "edit", "errors"),
+    *(
+        "Activations",
+        "CutawayError",
+        "Flight",
+        "Generation",
+        "Op",
+        "Run",
+        "Site",
+        "Trace",
+        "collect",
+        "diff",
+        "edit",
+        "errors",
+    ),
     *("generate", "graph", "lm", "load", "neurons", "pages", "probes", "record", "results", "schedules", "server"),
-    *("show", "sites", "store", "studies", "trace", "watch"),
+    *("show", "sites", "store", "studies", "trace", "triggers", "watch"),
 ]
 RETIRED_SYMBOLS = {
     *(
@@ -88,6 +101,7 @@ STORED = {
 """Lines with names that archives of earlier versions hold."""
 MOST_FILES = 20
 TERMS = {
+    "ring",
     "formatting",
     "patching",
     "pooling",

@@ -30,6 +30,8 @@ CORE = "a recorded step, core statistics"
 STILL = "a recorded step, core statistics without updates"
 FULL = "a recorded step, full statistics"
 VALUES = "a recorded step, core statistics and values of one sample"
+FLIGHT = "a step watched by the flight recorder"
+ON_DISK = "a step watched by the flight recorder, with its ring on disk"
 DISK = "on disk, a step"
 FIRST = "the first recorded step, traced for the graph"
 OVERALL = "50 steps, of which one is recorded"
@@ -42,6 +44,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     STILL: {"every": 1, "updates": False},
     FULL: {"every": 1, "statistics": "full"},
     VALUES: {"every": 1, "samples": 1},
+    FLIGHT: {"every": None, "flight": True},
+    ON_DISK: {"every": None, "flight": "disk"},
 }
 MODES = {ATTACHED: "attached", CORE: "statistics", FULL: "statistics, SVD", VALUES: "values"}
 """The mode of comgra that comes nearest."""
@@ -52,6 +56,8 @@ AIMS = {
     ("transformer", CORE): 1.15,
     ("transformer", FULL): 1.6,
     ("transformer", VALUES): 1.5,
+    ("transformer", FLIGHT): 1.15,
+    ("transformer", ON_DISK): 1.15,
 }
 MOST_KILOBYTES = {("transformer", VALUES): 6_000.0}
 

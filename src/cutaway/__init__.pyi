@@ -11,6 +11,7 @@ from cutaway import schedules as schedules
 from cutaway import server as server
 from cutaway import store as store
 from cutaway import studies as studies
+from cutaway import triggers as triggers
 from cutaway.capture.api import sites as sites
 from cutaway.capture.api import trace as trace
 from cutaway.capture.api import watch as watch
@@ -23,6 +24,7 @@ from cutaway.core.version import __version__ as __version__
 from cutaway.graph.op import Op as Op
 from cutaway.graph.trace import Trace as Trace
 from cutaway.lm.generation.generate import generate as generate
+from cutaway.recording.flight.settings import Flight as Flight
 from cutaway.recording.record import record as record
 from cutaway.results.lm.generation import Generation as Generation
 from cutaway.server.show import show as show

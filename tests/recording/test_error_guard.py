@@ -32,9 +32,12 @@ from cutaway.recording import (
     values,
 )
 from cutaway.recording.extra_passes import backward_check, batch_copy, edited_steps, fixed_batches, losses
+from cutaway.recording.flight import flight_hooks, flight_recorder, readings, ring
+from cutaway.recording.flight import recorded as flight_recorded
 from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values, unoptimized
 from cutaway.recording.hooks import step_hooks as hooks_module
 from cutaway.recording.statistics import stable_sites, summary
+from cutaway.store.writing import flight_ring
 
 N_STEPS = 3
 
@@ -90,7 +93,8 @@ def hooks() -> Any:
 
 SHIELDS = {
     "BackwardCalls.current", "StepHooks.before_step", "StepHooks.after_step", "Recorder._is_open", "Recorder.__init__",
-    "Recorder.step", "Step.__enter__", "Step.__exit__", "Step.__init__", "Recorder.path", "named_losses", "total_of",
+    "FlightHooks.before_step", "FlightHooks.after_step", "Recorder.step", "Step.__enter__",
+    "Step.__exit__", "Step.__init__", "Recorder.path", "named_losses", "total_of",
 }  # fmt: skip
 """What stands between the program and the rest, and is too small to fail."""
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
@@ -99,15 +103,17 @@ MODULES = (
     op_values, scalars, recorder, tensors, stable_sites, summary, step, step_cycle, step_graph, models, coverage,
     unoptimized, backward_check, losses, batch_copy, edited_steps, fixed_batches,
 )  # fmt: skip
+FLIGHT_MODULES = (flight_hooks, flight_recorder, flight_recorded, readings, ring, flight_ring)
 CONSTRUCTION = {
     "record", "_rank", "_as_module", "RecordedModels.__init__", "StepCycle.__init__", "_Several.__init__",
     "Coverage.__init__", "ForwardCounter.__init__",
+    "FlightRecorder.__init__", "FlightHooks.__init__", "Ring.__init__", "FlightRing.__init__",
 }  # fmt: skip
 
 
-def functions() -> Iterator[tuple[Any, str, str]]:
+def functions(modules: tuple[Any, ...]) -> Iterator[tuple[Any, str, str]]:
     """Every function and method of the modules, with where it lives."""
-    for module in MODULES:
+    for module in modules:
         for name, value in vars(module).items():
             if inspect.isfunction(value) and value.__module__ == module.__name__:
                 yield module, name, name
@@ -117,11 +123,11 @@ def functions() -> Iterator[tuple[Any, str, str]]:
                         yield value, inner, f"{name}.{inner}"
 
 
-def inner_functions() -> list[Any]:
+def inner_functions(modules: tuple[Any, ...] = MODULES) -> list[Any]:
     left_out = SHIELDS | CONSTRUCTION | {f"Recorder.{name}" for name in PUBLIC}
     return [
         pytest.param(owner, name, id=full)
-        for owner, name, full in functions()
+        for owner, name, full in functions(modules)
         if full not in left_out and not name.startswith(("__r", "__enter", "__exit"))
     ]
 
@@ -188,6 +194,35 @@ def test_a_failure_anywhere_leaves_the_training_alone(
     assert len(found) >= N_STEPS - 1
     if n_calls >= at_call and n_calls > at_call + 1 and mine:
         assert any("broken on purpose" in note.text for note in found.notes)
+    gc.collect()
+
+
+@pytest.mark.parametrize(("owner", "name"), inner_functions(FLIGHT_MODULES))
+def test_a_failure_in_the_flight_recorder_leaves_the_training_alone(
+    owner: Any, name: str, unrecorded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original: Callable[..., Any] = getattr(owner, name)
+    n_calls = 0
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 2:
+            raise ArithmeticError("broken on purpose")
+        return original(*args, **kwargs)
+
+    before = hooks()
+    monkeypatch.setattr(owner, name, broken)
+    flight = cutaway.Flight(steps=2, disk=True, triggers=[lambda step, before: step.number == 1])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        recorded = training(lambda model: cutaway.record(tmp_path / "run", model, every=[0], flight=flight))
+    assert hooks() == before
+    for what in unrecorded:
+        assert equal(unrecorded[what], recorded[what]), what
+    mine = [str(one.message) for one in said if issubclass(one.category, RuntimeWarning)]
+    assert len(mine) == (n_calls >= 2), mine
+    assert 0 in cutaway.load(tmp_path / "run").steps
     gc.collect()
 
 

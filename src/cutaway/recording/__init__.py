@@ -4,6 +4,7 @@ coverage        What a run should have shown and did not: unseen models, forgott
 environment     Documents stored with a run: module tree, versions, machine, config; the rank
 error_guard     Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising
 extra_passes/   Passes that the recorder runs itself: gradients of each loss, fixed batches, edited steps
+flight/         The flight recorder: numbers of the last steps, written when something goes wrong
 hooks/          What a recorded step attaches to models, tensors and optimizers, and reads from them
 models          The recorded model or models: names of their modules, parameters and buffers
 optimizers      One pair of global optimizer hooks that notifies every recorder

@@ -11,6 +11,7 @@ from torch import nn
 
 from cutaway.core.errors import InputTypeError
 from cutaway.core.formatting import type_text
+from cutaway.recording.flight.settings import FlightLike, parse_flight
 from cutaway.recording.models import Models
 from cutaway.recording.recorder import Recorder
 from cutaway.recording.schedules.parse import EveryLike
@@ -39,6 +40,7 @@ def record(
     fsync: bool = False,
     limits: Limits | None = None,
     enabled: bool = True,
+    flight: FlightLike = None,
 ) -> Recorder:
     """Record a training run: put one `with` block around the loop and one around each step.
 
@@ -71,6 +73,8 @@ def record(
         fsync: whether each step waits for fsync, so that it survives a power loss.
         limits: sizes at which the writer closes a file and begins the next.
         enabled: False turns every call into a no-op.
+        flight: True keeps numbers of the last 50 steps and writes them if something goes wrong, "disk" keeps them in
+            a file that survives `kill -9`, and a `cutaway.Flight` sets how many and when (`docs/flight.md`).
     """
     _check_path(path, model)
     settings = Settings(
@@ -89,6 +93,7 @@ def record(
         fsync=fsync,
         limits=limits or Limits(),
         enabled=enabled,
+        flight=parse_flight(flight),
     )
     if type(every) is int and every == 0:
         # At once: at the end of a long training this would come too late.

@@ -193,6 +193,8 @@ class Recorder:
         named = {**(values or {}), **scalars}
         if self._is_open():
             self.guard(self._cycle.scalars.add, self._cycle.at, named)
+            if self._cycle.flight is not None:
+                self.guard(self._cycle.flight.log, self._cycle.at, named)
         if self.recording:
             for name, value in named.items():
                 if isinstance(value, Tensor) and value.requires_grad and value.numel() == 1:
@@ -381,6 +383,8 @@ class Recorder:
             if self._cycle.open is not None:
                 self._cycle.leave(self._cycle.open, None)
             self.guard(self._cycle.scalars.drain)
+            if self._cycle.flight is not None:
+                self.guard(self._cycle.flight.close)
             self.guard(self._cycle.save_schedule)
         finally:
             # Whatever failed above, the writer must release its lease, or this process could not resume the run.
@@ -405,6 +409,8 @@ class Recorder:
     ) -> None:
         if error is not None and not isinstance(error, (GeneratorExit, SystemExit)):
             add_hint(error)
+            if self._cycle is not None and self._cycle.flight is not None and not self._is_closed:
+                self.guard(self._cycle.flight.fail, error)
             self.note(f"the run ended with {kind.__name__ if kind else ''}: {error}"[:2000], level="error")
         else:
             self._report_missing()

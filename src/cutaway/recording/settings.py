@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, type_text
 from cutaway.core.sites import Site
+from cutaway.recording.flight.settings import Flight
 from cutaway.store.format.segments import Limits
 
 Level = Literal["core", "full"]
@@ -37,6 +38,7 @@ class Settings:
     fsync: bool = False
     limits: Limits = field(default_factory=Limits)
     enabled: bool = True
+    flight: Flight | None = None
 
     def __post_init__(self) -> None:
         if self.statistics not in get_args(Level):

@@ -13,6 +13,7 @@ from cutaway.recording.coverage import Coverage, ForwardCounter
 from cutaway.recording.environment import module_tree, to_plain
 from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.extra_passes.edited_steps import edited_kind, is_edited
+from cutaway.recording.flight.flight_recorder import FlightRecorder
 from cutaway.recording.hooks.step_hooks import SiteFilter
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
@@ -85,6 +86,8 @@ class StepCycle:
         self.graphs = StepGraphs(writer)
         self.units = RecordedUnits(settings.batch_dim, settings.unit_dims)
         """Unit and sample dimensions learned so far."""
+        self.flight = None if settings.flight is None else FlightRecorder(settings.flight, writer, models, guard)
+        """The flight recorder; None if it is off."""
 
     @property
     def at(self) -> int:
@@ -159,6 +162,8 @@ class StepCycle:
         step.has_late_kind = step.kind is None
         if step.has_late_kind or self._is_due(step):
             self._guard(self._begin, step)
+        if self.flight is not None:
+            self._guard(self.flight.enter, step)
 
     def _number_of(self, step: Step) -> int:
         if step.number_given is None:
@@ -212,7 +217,10 @@ class StepCycle:
         if self.open is not step:
             return
         recorded = step.recorded
+        is_written = False
         try:
+            if self.flight is not None:
+                self._guard(self.flight.stop)
             if recorded is not None:
                 self._guard(recorded.stop, error)
                 step.recorded = None
@@ -220,7 +228,10 @@ class StepCycle:
                 if step.kind is not None and recorded.edits.text:
                     step.kind = edited_kind(step.kind)
                 if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
+                    is_written = True
                     self._guard(self._write, step, recorded)
+            if self.flight is not None:
+                self._guard(self.flight.leave, step, recorded, error, is_written)
         finally:
             self.release(step, recorded)
         if recorded is None and monotonic() - self._saved > _SAVE_EVERY:
@@ -230,6 +241,8 @@ class StepCycle:
         """Remove every hook of a step, whatever happened in it."""
         step.recorded = None
         self.open = None
+        if self.flight is not None:
+            self._guard(self.flight.release)
         if recorded is not None:
             self._guard(recorded.release)
 

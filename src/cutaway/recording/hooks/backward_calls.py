@@ -67,6 +67,24 @@ class BackwardCalls:
         return BackwardCall(calls[0].accumulates, any(call.retains_graph for call in calls))
 
 
+def backward_roots(thread: int) -> list[Any]:
+    """The tensors that the running `backward()` began with, asked inside a gradient hook; empty if unknown.
+
+    Args:
+        thread: id of the thread that runs the step.
+    """
+    stacks = [sys._getframe()]
+    if get_ident() != thread:
+        stacks += filter(None, [sys._current_frames().get(thread)])
+    for frame in stacks:
+        while frame is not None:
+            if frame.f_code is _ENGINE:
+                given = frame.f_locals
+                return list(given["t_outputs"]) if given["kwargs"]["accumulate_grad"] else []
+            frame = frame.f_back  # type: ignore[assignment]
+    return []
+
+
 def _calls(frame: FrameType | None) -> Iterator[BackwardCall]:
     """The engine calls on a stack, innermost first."""
     while frame is not None:

@@ -9,6 +9,9 @@ HEAD: Final = "cutaway.json"
 INDEX: Final = ".index"
 PART: Final = ".part"
 SEALED: Final = ".safetensors"
+FLIGHT: Final = ".flight"
+FLIGHT_SEGMENT: Final = 0
+"""The segment number of statistics that are in the ring file of the flight recorder; other segments count from 1."""
 
 _RANK = re.compile(r"rank-(0|[1-9][0-9]{0,8})")
 _INDEX = re.compile(r"([0-9]{4,9})\.index")
@@ -48,6 +51,14 @@ def values_stem(folder: str, session: int, segment: int) -> str:
     'rank-0/0002-v0017'
     """
     return f"{session_stem(folder, session)}-v{segment:04d}"
+
+
+def flight_name(folder: str, session: int) -> str:
+    """
+    >>> flight_name("rank-0", 2)
+    'rank-0/0002.flight'
+    """
+    return session_stem(folder, session) + FLIGHT
 
 
 def statistics_stem(folder: str, session: int, segment: int) -> str:

@@ -11,9 +11,10 @@ from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import DamagedError, NotFoundError, VersionError
 from cutaway.core.formatting import listed, nearest_hint
 from cutaway.store.backends.backend import Backend, backend_for
-from cutaway.store.format.filenames import HEAD, INDEX, PART, SEALED, rank_folder, rank_of, session_of
+from cutaway.store.format.filenames import FLIGHT, HEAD, INDEX, PART, SEALED, rank_folder, rank_of, session_of
 from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind, kind_of
 from cutaway.store.format.records import BlockRecord
+from cutaway.store.reading.flight_ring import add_ring
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.reading.lru_cache import LRUCache
 from cutaway.store.reading.segment_reader import SegmentReader
@@ -89,6 +90,10 @@ class Archive:
                 # Ended sessions do not change; skipping them keeps refresh() of a run with many resumes cheap.
                 if number == last or not session.n_read or not session.is_ended:
                     is_new |= _read(session, self.backend)
+                # A flight recorder that closes removes its ring file: if there is one, its process was killed.
+                has_ring = f"{number:04d}{FLIGHT}" in files and not session.is_ended and not session.has_flight_ring
+                if has_ring and (number != last or not self._is_alive(rank)):
+                    is_new |= add_ring(self.backend, session)
         self.ranks = {rank: dict(sorted(ranks[rank].items())) for rank in sorted(ranks)}
         self.n_changes += is_new
         return is_new
@@ -137,13 +142,16 @@ class Archive:
             if sessions and sessions[last].is_ended:
                 states.append(False)
                 continue
-            try:
-                lease = state(self.backend, rank_folder(rank))
-            except (DamagedError, OSError):
-                states.append(None)
-                continue
-            states.append(False if lease is None else lease.is_alive)
+            states.append(self._is_alive(rank))
         return True if True in states else None if None in states else False
+
+    def _is_alive(self, rank: int) -> bool | None:
+        """Whether the process that wrote the last session of a rank is running; None if unknown."""
+        try:
+            lease = state(self.backend, rank_folder(rank))
+        except (DamagedError, OSError):
+            return None
+        return False if lease is None else lease.is_alive
 
     @property
     def documents(self) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from cutaway.core.errors import DamagedError
 from cutaway.store.backends.backend import Backend
 from cutaway.store.format.fields import count, plain, text
-from cutaway.store.format.filenames import INDEX, session_stem
+from cutaway.store.format.filenames import FLIGHT_SEGMENT, INDEX, session_stem
 from cutaway.store.format.frames import MOST_BYTES, Record, ScanResult, scan
 from cutaway.store.format.manifest import FORMAT_VERSION, check_version, migrate
 from cutaway.store.format.records import (
@@ -51,6 +52,8 @@ class SessionIndex:
     matrix_seals: dict[int, Seal] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
     is_ended: bool = False
+    has_flight_ring: bool = False
+    """Whether the ring file that its flight recorder left was read."""
     damage: list[str] = field(default_factory=list)
     """Damage found so far."""
     n_read: int = 0
@@ -146,10 +149,21 @@ class SessionIndex:
             self.layouts[layout.id] = layout
 
     def _add_step(self, record: Record) -> None:
-        step = StepRecord.read(record)
-        if self.steps and step.step <= self.steps[-1].step:
-            raise DamagedError(f"step {step.step} follows step {self.steps[-1].step}")
-        self.steps.append(step)
+        self.add_step(StepRecord.read(record))
+
+    def add_step(self, step: StepRecord) -> None:
+        """Add a step in the order of steps: those of the flight recorder are written after later ones."""
+        if not self.steps or step.step > self.steps[-1].step:
+            self.steps.append(step)
+            return
+        position = bisect_left(self.steps, step.step, key=lambda record: record.step)
+        known = self.steps[position]
+        if known.step != step.step:
+            self.steps.insert(position, step)
+        elif known.matrix is not None and known.matrix[0] == FLIGHT_SEGMENT:
+            self.steps[position] = step  # the run has it after all, so the ring is not needed
+        else:
+            raise DamagedError(f"step {step.step} is recorded twice")
 
     def _add_block(self, record: Record) -> None:
         block = BlockRecord.read(record)

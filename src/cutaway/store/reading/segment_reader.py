@@ -13,7 +13,7 @@ from cutaway.core.arrays import Raw
 from cutaway.core.errors import DamagedError, MemoryLimitError
 from cutaway.core.safetensors import MAX_HEADER_BYTES, Entry, parse
 from cutaway.store.backends.backend import Backend, MappingBackend
-from cutaway.store.format.filenames import PART, SEALED, statistics_stem, values_stem
+from cutaway.store.format.filenames import FLIGHT_SEGMENT, PART, SEALED, flight_name, statistics_stem, values_stem
 from cutaway.store.format.records import Block, Schema, StepRecord
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.reading.lru_cache import LRUCache
@@ -384,6 +384,8 @@ class SegmentReader:
     def _is_sealed(self, index: SessionIndex, segment: int) -> bool:
         """Whether the sealed file exists: its seal record may not be read yet, or be damaged."""
         name = _sealed_name(index, segment)
+        if segment == FLIGHT_SEGMENT:
+            return False
         if segment in index.matrix_seals or name in self._headers:
             return True
         try:
@@ -478,4 +480,6 @@ def _sealed_name(index: SessionIndex, segment: int) -> str:
 
 
 def _growing_name(index: SessionIndex, segment: int) -> str:
+    if segment == FLIGHT_SEGMENT:
+        return flight_name(index.folder, index.number)
     return statistics_stem(index.folder, index.number, segment) + PART

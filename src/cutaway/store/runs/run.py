@@ -324,7 +324,7 @@ class Run:
             timeout: seconds without a new step after which the iteration ends; None for no limit.
         """
         seen = self.timeline
-        last_steps = seen.last_steps()
+        known = seen.keys()
         quiet_since = monotonic()
         while True:
             # Asked before reading: a writer that closes between the two must not cost its last steps.
@@ -333,10 +333,10 @@ class Run:
             if self.timeline is not seen:
                 seen = self.timeline
                 for index, record in zip(seen.indexes, seen.records, strict=True):
-                    if record.step > last_steps.get(index.number, -1):
+                    if (index.number, record.step) not in known:
                         yield Step(self._archive, index, record)
-                        last_steps[index.number] = record.step
                         quiet_since = monotonic()
+                known |= seen.keys()
             if was_live is False or (timeout is not None and monotonic() - quiet_since > timeout):
                 return
             sleep(every)

@@ -52,9 +52,9 @@ class Timeline:
         around = (record.step for record in self.records[max(position - n, 0) : position + n])
         return sorted(sorted(around, key=lambda other: abs(other - step))[:n])
 
-    def last_steps(self) -> dict[int, int]:
-        """Session → its last step in the timeline."""
-        return {index.number: record.step for index, record in zip(self.indexes, self.records, strict=True)}
+    def keys(self) -> set[tuple[int, int]]:
+        """Session and number of every step."""
+        return {(index.number, record.step) for index, record in zip(self.indexes, self.records, strict=True)}
 
 
 def first_step(index: SessionIndex) -> int | None:

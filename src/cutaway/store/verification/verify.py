@@ -14,7 +14,18 @@ from cutaway.core.errors import DamagedError
 from cutaway.core.formatting import plural
 from cutaway.core.progress import progress
 from cutaway.store.backends.backend import Backend
-from cutaway.store.format.filenames import HEAD, INDEX, SEALED, rank_folder, session_stem, statistics_stem, values_stem
+from cutaway.store.format.filenames import (
+    FLIGHT,
+    FLIGHT_SEGMENT,
+    HEAD,
+    INDEX,
+    SEALED,
+    flight_name,
+    rank_folder,
+    session_stem,
+    statistics_stem,
+    values_stem,
+)
 from cutaway.store.format.records import StepRecord
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
@@ -196,10 +207,21 @@ def _jobs(backend: Backend, index: SessionIndex, findings: Findings) -> list[_Jo
     for number, blocks in sorted(owned.items()):
         name = values_stem(index.folder, index.number, number)
         jobs.append(_Job(name, partial(check_values, backend, index, number, blocks, findings)))
+    if (steps := matrices.pop(FLIGHT_SEGMENT, None)) is not None:
+        name = flight_name(index.folder, index.number)
+        jobs.append(_Job(name, partial(_check_ring, backend, name, len(steps), findings)))
     for number, steps in sorted(matrices.items()):
         name = statistics_stem(index.folder, index.number, number)
         jobs.append(_Job(name, partial(check_statistics, backend, index, number, steps, findings)))
     return jobs
+
+
+def _check_ring(backend: Backend, name: str, n_steps: int, findings: Findings) -> str:
+    """Check the ring of a killed flight recorder: reading it has checked every step, and left out a torn one."""
+    read_whole_file(backend, name, findings)
+    findings.n_matrices += n_steps
+    findings.remark(name, f"a kill left the ring of the flight recorder; the run has its {plural(n_steps, 'step')}")
+    return name
 
 
 def _check_files(backend: Backend, archive: Archive, files: Mapping[str, int], findings: Findings) -> None:
@@ -311,7 +333,10 @@ def _check_rest(archive: Archive, rest: Mapping[str, int], findings: Findings, *
         except OSError as error:
             findings.damaged(name, f"it cannot be read: {error.strerror or error}")
             continue
-        if match is None or (match[3] is None and match[5] != INDEX):
+        if match is not None and match[3] is None and match[5] == FLIGHT:
+            if not is_live:
+                findings.remark(name, "a kill left the ring of the flight recorder; the run has every step in it")
+        elif match is None or (match[3] is None and match[5] != INDEX):
             findings.remark(name, "nothing refers to it, and it is not a Cutaway file")
         elif int(match[2]) not in archive.ranks.get(int(match[1].removeprefix("rank-")), {}):
             pass  # the missing index is already reported

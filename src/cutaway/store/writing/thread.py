@@ -171,7 +171,8 @@ class WriterThread:
                 self._record_loss(job.what, job.steps, reason_of(error), kind_of(error))
         else:
             if is_step:
-                self.acknowledged = job.steps[-1]
+                # The flight recorder writes earlier steps after later ones.
+                self.acknowledged = max(job.steps[-1], -1 if self.acknowledged is None else self.acknowledged)
             if (self._retries or self._losses) and monotonic() - self._last_retry >= _SCALARS_EVERY:
                 self._retry()
 

@@ -75,6 +75,7 @@ class Writer:
     ) -> None:
         options = options or Options()
         self.backend = backend_for(path)
+        self.rank = rank
         self.path = os.fspath(path)
         self._pid = os.getpid()
         folder = rank_folder(rank)
@@ -141,6 +142,7 @@ class Writer:
         matrix: NDArray[Any] | None = None,
         values: Mapping[int, Raw] | None = None,
         about: Mapping[str, Plain] | None = None,
+        when: tuple[float, float] | None = None,
     ) -> None:
         """Write a step: its matrix `[row, statistic]`, and the values of some rows. Step numbers must increase.
 
@@ -151,9 +153,11 @@ class Writer:
             matrix: the statistics, copied; None if there are none.
             values: row number → array, for the rows with values.
             about: further plain data.
+            when: for a step that is written later than it ran: its `time` and `elapsed`. Its number may be below
+                those of steps written before, except of the same schema.
         """
         known = self._known(schema)
-        if type(step) is not int or not self._last_step < step < _MAX_STEP:
+        if type(step) is not int or not (self._last_step + 1 if when is None else 0) <= step < _MAX_STEP:
             raise InputError(f"step {step!r} does not follow step {self._last_step}. Step numbers must increase.")
         values = dict(sorted((values or {}).items()))
         if values and not 0 <= min(values) <= max(values) < len(known.rows):
@@ -166,11 +170,12 @@ class Writer:
                 )
             # A copy: the caller may reuse its buffer while the step waits in the queue.
             matrix = np.array(matrix, dtype=known.dtype, order="C")
-        record = StepRecord(step, kind, time(), self._log.elapsed, schema, None, None, dict(about or {}))
+        at, elapsed = (time(), self._log.elapsed) if when is None else when
+        record = StepRecord(step, kind, at, elapsed, schema, None, None, dict(about or {}))
         frame = _checked_frame(record.to_record(), StepRecord.read)
         n_bytes = len(frame) + (0 if matrix is None else known.matrix_bytes) + _size(values)
         # Only now: a step that was refused must not block its number.
-        self._last_step = step
+        self._last_step = max(step, self._last_step)
         log, matrix_ = self._log, matrix
         self._put(Job("steps", lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))
 
@@ -271,6 +276,11 @@ class Writer:
         """What went wrong so far: `Run.problems` of this session, then what the archive cannot record."""
         worker = self._worker
         return (*problems_of([*self._problem_notes, *worker.notes], worker.losses), *worker.unrecorded)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start of the session."""
+        return self._log.elapsed
 
     @property
     def n_lost(self) -> int:
