@@ -1,5 +1,6 @@
 """Writes archives in a background thread; a crash at any moment loses only unacknowledged data.
 
+folders        Claims the folder of an archive: a new one, the next free one, or the one that is continued
 lease          Lease file: allows one writing session per rank folder, with heartbeats
 lost           Collects what could not be written until the index can record it
 processes      Identifies this machine, and tells whether a process is still running
