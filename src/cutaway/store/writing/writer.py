@@ -23,7 +23,18 @@ from cutaway.store.format.filenames import rank_folder
 from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode
 from cutaway.store.format.manifest import FORMAT_VERSION, Kind
 from cutaway.store.format.problems import BY_CUTAWAY, is_problem, problems_of
-from cutaway.store.format.records import MOST_CELLS, Block, BlockRecord, Note, Row, Schema, Session, StepRecord
+from cutaway.store.format.records import (
+    MOST_CELLS,
+    OPEN_STEP,
+    STEPS,
+    Block,
+    BlockRecord,
+    Note,
+    Row,
+    Schema,
+    Session,
+    StepRecord,
+)
 from cutaway.store.format.segments import Limits
 from cutaway.store.writing.folders import open_folder
 from cutaway.store.writing.lease import Lease
@@ -172,7 +183,25 @@ class Writer:
         # Only now: a step that was refused must not block its number.
         self._last_step = step
         log, matrix_ = self._log, matrix
-        self._put(Job("steps", lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))
+        self._put(Job(STEPS, lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))
+
+    def open_step(self, step: int | None) -> None:
+        """Announce a step, so that a later session can tell that it was lost if this process dies before writing it.
+
+        Args:
+            step: the number of the step that is being recorded; None if it will not be written.
+        """
+        self.document(OPEN_STEP, step)
+
+    def lose(self, steps: Sequence[int], reason: str) -> None:
+        """Record that an earlier session has lost steps.
+
+        Args:
+            steps: the steps that it recorded, or was about to, and did not write.
+            reason: why.
+        """
+        if self._is_same_process():
+            self._worker.lose(tuple(steps), reason)
 
     def block(self, name: str, arrays: Mapping[str, Raw], about: Mapping[str, Plain] | None = None) -> None:
         """Write a named group of arrays.
@@ -302,9 +331,12 @@ class Writer:
             atexit.unregister(self._worker.close)
 
     def __del__(self) -> None:
-        worker = getattr(self, "_worker", None)
-        if worker is not None and self._is_same_process():
-            worker.stop()  # no join: the garbage collector may run this in the writer thread itself
+        try:
+            worker = getattr(self, "_worker", None)
+            if worker is not None and self._is_same_process():
+                worker.stop()  # no join: the garbage collector may run this in the writer thread itself
+        except Exception:  # at exit, modules are gone; Python would print whatever is raised here
+            pass
 
     def __enter__(self) -> Writer:
         return self
