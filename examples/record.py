@@ -54,7 +54,7 @@ def numbers(word: str) -> Tensor:
     return torch.tensor([LETTERS.index(letter) for letter in word] + [PAD] * (LENGTH - len(word)))
 
 
-def train(folder: Path, seconds: float) -> None:
+def train(folder: Path, seconds: float) -> Path:
     torch.manual_seed(0)
     rng = random.Random(0)
     model = Turner()
@@ -82,7 +82,9 @@ def train(folder: Path, seconds: float) -> None:
                 is_halved = True
                 optimizer.param_groups[0]["lr"] /= 2
                 run.note("learning rate halved", level="warning")
-    cutaway.trace(model.eval(), inputs[:2]).save(folder.with_suffix(".trace"))
+    recorded = Path(run.path)  # numbered, if the folder was taken
+    cutaway.trace(model.eval(), inputs[:2]).save(recorded.with_suffix(".trace"))
+    return recorded
 
 
 def ask(folder: Path) -> None:
@@ -112,7 +114,7 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else fresh(Path("demo/turner"))
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
     print(f"Training for {seconds:.0f} seconds, recorded to {folder} …", flush=True)
-    train(folder, seconds)
+    folder = train(folder, seconds)
     ask(folder)
     print(f"The run is in {folder}. Open the viewer with: {os.path.relpath(sys.executable)} -m cutaway view {folder}")
 

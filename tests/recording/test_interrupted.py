@@ -23,6 +23,7 @@ from cutaway.recording.hooks.step_hooks import StepHooks
 from cutaway.recording.step import RecordedStep
 from cutaway.recording.step_cycle import StepCycle
 from cutaway.store.runs.run import Run
+from cutaway.store.writing.writer import Writer
 
 
 def mlp() -> nn.Sequential:
@@ -274,7 +275,7 @@ def program(tmp_path: Path, body: str, **about: Any) -> subprocess.Popen[str]:
         "import os, signal, sys, time, torch\nfrom torch import nn\nimport cutaway\n"
         f"path = {str(tmp_path / 'run')!r}\n" + body
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **about}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1", **about}
     return subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
@@ -386,6 +387,7 @@ for _ in range(6):
         optimizer.zero_grad()
         run.log(loss=loss)
 run.close()
+assert run.path == path + ("-2" if os.environ["RECORD"] == "1" else "")
 print(",".join(p.detach().numpy().tobytes().hex() for p in model.parameters()))
 dist.barrier()  # a rank that leaves while the other still talks to it may abort it (gloo, torch 2.13)
 dist.destroy_process_group()
@@ -396,13 +398,15 @@ def test_two_ranks_write_their_own_folders_and_train_as_before(tmp_path: Path) -
     results = []
     for record in ("0", "1"):
         (tmp_path / record).mkdir()
+        Writer(tmp_path / record / "run", kind="run").close()  # taken: both ranks go on to the same next folder
         ranks = [program(tmp_path / record, DDP, RANK=rank, WORLD_SIZE="2", RECORD=record) for rank in "01"]
         outs = [one.communicate(timeout=120) for one in ranks]
         assert all(one.returncode == 0 for one in ranks), outs
-        results.append([out for out, _ in outs])
+        results.append([out.splitlines()[-1] for out, _ in outs])
     assert results[0] == results[1]
     assert results[0][0] == results[0][1]
-    found = cutaway.load(tmp_path / "1" / "run")
+    assert not (tmp_path / "1" / "run-3").exists()
+    found = cutaway.load(tmp_path / "1" / "run-2")
     assert isinstance(found, Run)
     assert found.ranks == (0, 1)
     first, second = found.rank(0), found.rank(1)

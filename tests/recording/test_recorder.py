@@ -362,7 +362,7 @@ def test_an_existing_run_is_never_deleted_and_resume_appends(tmp_path: Path) -> 
     model = mlp()
     recorded(tmp_path / "run", model, 3)
     with pytest.raises(ExistsError, match="resume=True"):
-        cutaway.record(tmp_path / "run", model)
+        cutaway.record(tmp_path / "run", model, resume="never")
     found = recorded(tmp_path / "run", model, 3, resume=True)
     assert found.steps.tolist() == [0, 1, 2, 3, 4, 5]
     assert len(found.sessions) == 2

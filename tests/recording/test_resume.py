@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,61 @@ def test_nothing_to_resume_is_a_new_run_and_something_else_is_refused(tmp_path: 
     with pytest.raises(ExistsError):
         cutaway.record(tmp_path / "other", model, resume=True)
     assert (tmp_path / "other" / "file").read_text() == "mine"
+
+
+def killed(path: Path, n_written: int, *, opened: int | None, last_scalar: int, kind: str = "") -> None:
+    """What a kill leaves: steps, scalars that came further, and the announcement of the open step."""
+    script = (
+        "import os, sys, numpy as np\n"
+        "from cutaway.store.format.records import Row\n"
+        "from cutaway.store.writing.writer import Writer\n"
+        f"writer = Writer({str(path)!r}, kind='run')\n"
+        "schema = writer.schema([Row('0')], ['norm'])\n"
+        f"for step in range({n_written}):\n"
+        "    writer.open_step(step)\n"
+        f"    writer.step(step, schema=schema, kind={kind!r}, matrix=np.ones((1, 1)))\n"
+        f"writer.open_step({opened})\n"
+        f"for step in range({last_scalar} + 1): writer.scalars(step, {{'loss': 1.0}})\n"
+        "writer.flush()\n"
+        "os._exit(9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+
+
+@pytest.mark.parametrize(
+    ("opened", "last_scalar", "first", "lost"),
+    [
+        (3, 3, None, [3]),  # killed in step 3, whose loss was already on disk
+        (3, 2, None, []),  # nothing of step 3 was written: it is run again
+        (None, 3, None, []),  # step 3 was not to be recorded, or was discarded
+        (3, 3, 7, [3, 4, 5, 6]),  # the program counts, and goes on behind a checkpoint
+        (3, 3, 2, []),  # it goes back to an earlier one
+    ],
+)
+def test_a_resumed_run_has_no_hole_that_is_not_among_its_losses(
+    opened: int | None, last_scalar: int, first: int | None, lost: list[int], tmp_path: Path
+) -> None:
+    killed(tmp_path / "run", 3, opened=opened, last_scalar=last_scalar)
+    model, _ = setup()
+    with cutaway.record(tmp_path / "run", model, every=1, resume=True) as run:
+        start = run.number if first is None else first
+        for number in range(start, start + 3):
+            with run.step(number=number):
+                model(torch.randn(6, 4))
+        problems = run.problems
+    found = cutaway.load(tmp_path / "run")
+    assert sorted(step for loss in found.losses for step in loss.steps) == lost
+    assert set(found.steps.tolist()) | set(lost) >= set(range(start + 3)) - ({3} if opened is None else set())
+    assert found.problems == problems
+    assert bool(lost) == ("lost" in repr(found))
+
+
+def test_a_step_that_is_discarded_is_not_announced_as_lost(tmp_path: Path) -> None:
+    model, _ = setup()
+    with cutaway.record(tmp_path / "run", model, every=1) as run:
+        with run.step():
+            model(torch.randn(6, 4))
+        with run.step() as step:
+            model(torch.randn(6, 4))
+            step.discard()
+    assert cutaway.load(tmp_path / "run").documents["open_step"] is None

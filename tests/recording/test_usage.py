@@ -107,6 +107,8 @@ def test_swapped_arguments_are_shown_in_order() -> None:
         ({"batch_dim": "0"}, "batch_dim='0' is a str: pass an int"),
         ({"unit_dim": 1}, "unit_dim=1 is an int: pass a mapping"),
         ({"most_update_bytes": "2GB"}, "most_update_bytes='2GB' is a str: pass a number of bytes"),
+        ({"resume": "Never"}, r"resume='Never' is not valid: pass False .* Did you mean 'never'"),
+        ({"resume": 1}, "resume=1 is not valid: pass False"),
         ({"limits": 5}, r"limits=5 is an int: pass a cutaway\.store\.Limits"),
     ],
 )
@@ -132,7 +134,7 @@ def test_every_0_warns_at_once(tmp_path: Path) -> None:
 def test_a_path_that_holds_a_run_says_how_to_go_on(tmp_path: Path) -> None:
     recorded(tmp_path / "run")
     with pytest.raises(ExistsError, match=r"already has a run.*Continue it with resume=True, or use another path"):
-        cutaway.record(tmp_path / "run", mlp())
+        cutaway.record(tmp_path / "run", mlp(), resume="never")
     os.makedirs(tmp_path / "other")
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(ExistsError, match=r"has other files \(notes.txt\)"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +33,7 @@ from cutaway.core.arrays import Raw
 from cutaway.store.backends.backend import backend_for
 from cutaway.store.backends.file_handles import FILE_HANDLES
 from cutaway.store.runs.run import Run
+from cutaway.store.verification.verify import verify
 from cutaway.store.writing.writer import Options, Writer
 
 N_STEPS = 8
@@ -239,3 +242,83 @@ def test_a_real_disk_that_is_full_for_a_while(disk: Path) -> None:
         assert np.array_equal(run.at(step).matrix, matrix_of(step))
     for file in (path / "rank-0").glob("*.safetensors"):
         safetensors.numpy.load_file(file)
+
+
+def test_a_run_whose_disk_stayed_full_names_the_lost_steps(disk: Path) -> None:
+    (disk / "ballast").write_bytes(bytes(480_000))
+    path = disk / "run"
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with Writer(path, kind="run", options=Options(beat_every=0.01)) as writer:
+            for step in range(0, 3000, 10):
+                schema = writer.schema(ROWS, STATISTICS)
+                values = {0: Raw.of(np.full((50, 100), step, np.float32))}
+                writer.step(step, schema=schema, matrix=matrix_of(step), values=values)
+    messages = [str(w.message) for w in warned if w.category is RuntimeWarning]
+    assert len(messages) == 1, messages
+    assert "the disk is full" in messages[0]
+    assert "Steps are lost until writing succeeds again; training continues" in messages[0]
+    run = load(path)
+    there = run.steps.tolist()
+    lost = sorted(set(range(0, 3000, 10)) - set(there))
+    assert len(there) > 0
+    assert len(lost) > 200
+    assert sorted(lost_steps(run)) == lost
+    assert run.sessions[0].is_ended, "what is missing is known"
+    assert repr(run).endswith(f"; {len(lost)} steps ({lost[0]}–{lost[-1]}) were lost>")
+    assert run.problems == writer.problems[:1]
+    checked = verify(path)
+    assert checked
+    assert any("steps" in loss and "the disk is full" in loss for loss in checked.losses)
+    assert checked.cost == "Everything that was written is intact."
+    assert not list((path / "rank-0").glob(".tmp-*"))
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_folder_that_is_deleted_during_the_run_acknowledges_nothing_more(tmp_path: Path, is_moved: bool) -> None:
+    path = tmp_path / "run"
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with Writer(path, kind="run", options=Options(limits=SMALL, beat_every=0.01 if is_moved else 60)) as writer:
+            for step in range(4):
+                write_step(writer, step)
+            writer.flush()
+            assert writer.acknowledged == 3
+            if is_moved:
+                path.rename(tmp_path / "elsewhere")
+            else:
+                shutil.rmtree(path)
+            for step in range(4, 12):
+                write_step(writer, step)
+            writer.flush()
+            assert writer.acknowledged == 3 or is_moved
+    messages = [str(w.message) for w in warned if w.category is RuntimeWarning]
+    assert len(messages) == 1, messages
+    assert "the writer stopped: " in messages[0]
+    if is_moved:
+        moved = load(tmp_path / "elsewhere")
+        assert max(moved.steps) == writer.acknowledged, "what was acknowledged is where the folder went"
+    else:
+        assert "the folder of the run was deleted or moved" in messages[0]
+        assert "What is recorded after step 3 is lost" in messages[0]
+        assert any("steps 4–11 could not be written" in problem for problem in writer.problems)
+    assert not path.exists(), "it does not come back as a folder with a single file"
+
+
+def test_a_full_disk_is_printed_once_and_nothing_at_exit(disk: Path) -> None:
+    code = f"""
+import numpy as np, sys
+from cutaway.core.arrays import Raw
+from cutaway.store.format.records import Row
+from cutaway.store.writing.writer import Writer
+writer = Writer({str(disk / "run")!r}, kind="run")
+writer.itself = writer  # only the garbage collector, or nobody, frees it
+for step in range(60):
+    values = {{0: Raw.of(np.zeros((50, 100), np.float32))}}
+    writer.step(step, schema=writer.schema([Row("a")]), values=values)
+    writer.document("d", step)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.count("the disk is full") == 1, done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert "Traceback" not in done.stderr

@@ -11,6 +11,7 @@ optimizers      One pair of global optimizer hooks that notifies every recorder
 recorded_units  Unit and sample dimensions of recorded tensors, learned from a traced step
 record          `cutaway.record`: the public verb with all its options
 recorder        The `Recorder` that it returns: writes a training run step by step without changing it
+run_folder      Chooses the folder of a run: the path or, if it is taken, a numbered one that all ranks agree on
 sample_fields   Fields that describe the samples of a batch: text, tokens, labels, images
 scalars         Logged scalars that may still be on a GPU: copied without waiting, written later
 schedules/      Schedules: rules that decide which steps a recorder records

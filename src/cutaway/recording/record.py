@@ -14,6 +14,7 @@ from cutaway.core.formatting import type_text
 from cutaway.recording.flight.settings import FlightLike, parse_flight
 from cutaway.recording.models import Models
 from cutaway.recording.recorder import Recorder
+from cutaway.recording.run_folder import Resume
 from cutaway.recording.schedules.parse import EveryLike
 from cutaway.recording.settings import MOST_UPDATE_BYTES, Level, Settings, parse_samples, parse_sites
 from cutaway.store.format.segments import Limits
@@ -27,7 +28,7 @@ def record(
     at: str | Sequence[str] = "**",
     samples: int | Sequence[int] = 0,
     statistics: Level = "core",
-    resume: bool = False,
+    resume: Resume = False,
     parameters: bool = True,
     gradients: bool = True,
     updates: bool = True,
@@ -53,13 +54,14 @@ def record(
                     run.log(loss=loss)
 
     Args:
-        path: the folder to write the run to.
+        path: the folder to write the run to. `run.path` has the one that is used, which may be numbered; see `resume`.
         model: the model to record, or a dict of several models by name.
         every: which steps to record: every nth of each kind, or a schedule (`docs/schedules.md`).
         at: which tensors to record: sites and patterns. By default all module outputs, parameters and buffers.
         samples: how many samples of each batch to store values for, or a list of sample indices.
         statistics: "core", or "full" for statistics per unit and per sample as well.
-        resume: whether to continue the run that is already at `path`.
+        resume: what to do if `path` is taken. False begins a new run at `path-2`, `path-3`, … and prints its path; True
+            continues the run at exactly this path; "never" raises `ExistsError`. Nothing is ever overwritten.
         parameters: whether to record parameters and buffers, with their gradients and updates.
         gradients: whether to record gradients.
         updates: whether to record the parameter updates of each optimizer step.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from reprlib import repr as shortened
@@ -18,6 +18,7 @@ from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.extra_passes.fixed_batches import Edit, FixedBatch, FixedBatches
 from cutaway.recording.extra_passes.losses import named_losses, record_parts, total_of
 from cutaway.recording.models import Models, RecordedModels
+from cutaway.recording.run_folder import Resume, check_resume, claim_run_folder
 from cutaway.recording.schedules.parse import EveryLike, schedule_of
 from cutaway.recording.settings import Settings, parse_samples
 from cutaway.recording.shutdown import CloseAtExit
@@ -26,6 +27,7 @@ from cutaway.recording.step_cycle import StepCycle
 from cutaway.recording.usage import CLOSED, NOT_ENTERED, SWAPPED_TENSOR, add_hint, check_kind, check_scalars
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
+from cutaway.store.writing.folders import release_folder
 from cutaway.store.writing.writer import Options, Writer
 
 
@@ -33,7 +35,7 @@ class Recorder:
     """Writes a run; `cutaway.record` returns one. An error inside the recorder never stops the training."""
 
     def __init__(
-        self, path: str | os.PathLike[str], model: Models, every: EveryLike, settings: Settings, *, resume: bool
+        self, path: str | os.PathLike[str], model: Models, every: EveryLike, settings: Settings, *, resume: Resume
     ) -> None:
         self._path = os.fspath(path)
         self._settings = settings
@@ -45,15 +47,27 @@ class Recorder:
         self._is_closed = False
         self.guard = ErrorGuard(self._note_failure)
         schedule = schedule_of(every)
+        resume = check_resume(resume)
         if not settings.enabled:
             return
         models = RecordedModels(model)  # before the writer, which creates the folder
         rank, world_size = rank_and_world_size()
         options = Options(fsync=settings.fsync, limits=settings.limits)
-        self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
+        is_continued = resume is True
+        if resume is False:
+            self._path = claim_run_folder(self._path, rank, world_size)
+        try:
+            self._writer = Writer(
+                self._path, kind="run", resume=is_continued, rank=rank, world_size=world_size, options=options
+            )
+        except BaseException:
+            if resume is False and rank == 0:
+                with suppress(Exception):
+                    release_folder(self._path)
+            raise
         self._cycle = StepCycle(self._writer, models, schedule, settings, self.guard)
         self._cycle.every = shortened(every)
-        if resume:
+        if is_continued:
             try:
                 self._resume(rank)
             except BaseException:
@@ -113,7 +127,7 @@ class Recorder:
 
     @property
     def path(self) -> str:
-        """The folder of the run."""
+        """The folder of the run: the path you passed or, if that was taken, a numbered one."""
         return self._path
 
     @property

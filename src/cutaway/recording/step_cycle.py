@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Mapping
 from time import monotonic, perf_counter
@@ -18,13 +19,15 @@ from cutaway.recording.hooks.step_hooks import SiteFilter
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
 from cutaway.recording.scalars import PendingScalars
-from cutaway.recording.schedules.fixed import Never
+from cutaway.recording.schedules.fixed import AtSteps, EveryNth, GrowingSchedule, Never
 from cutaway.recording.schedules.parse import Cost, Schedule
 from cutaway.recording.settings import Settings
 from cutaway.recording.step import RecordedStep, Step
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.usage import NESTED, NO_STEPS, NOT_CALLED, check_batch_size, nothing_due, schedule_failed
+from cutaway.store.format.records import OPEN_STEP
 from cutaway.store.runs.run import Run
+from cutaway.store.runs.timeline import lost_steps
 from cutaway.store.writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 _SAVE_EVERY = 10.0
 """Seconds between saves of the schedule's state, so that a run killed between two recorded steps resumes with it."""
+_MAX_GAP = 100_000
+"""Most steps that a killed session is said to have lost: a program may count its steps in any way."""
 
 
 class StepCycle:
@@ -60,6 +65,8 @@ class StepCycle:
         self._order: dict[Any, int] = {}
         self._saved = monotonic()
         self._described: Any = None
+        self._killed: Run | None = None
+        """The run so far, if its last session was killed and this one has begun no step yet."""
         self.open: Step | None = None
         """The step that the program is in."""
         self.next = 0
@@ -98,6 +105,8 @@ class StepCycle:
 
     def resume(self, run: Run) -> None:
         """Continue the step numbers and the schedule of the previous session."""
+        earlier = [index for index in run.sessions if index.number < self._writer.session]
+        self._killed = run if earlier and not earlier[-1].is_ended else None
         last = [int(run.steps[-1])] if len(run) else []
         # Scalars are logged at every step, so they may be ahead of the last recorded step.
         last += [int(curve.steps[-1]) for curve in run.scalars.values() if len(curve)]
@@ -106,6 +115,28 @@ class StepCycle:
         state = run.documents.get("schedule")
         if isinstance(state, dict):
             self._guard(self._schedule.restore, state)
+
+    def _report_killed(self, run: Run, expected: int, first: int) -> None:
+        """Record which steps a killed session has lost, now that the first step of this one is known.
+
+        Args:
+            expected: the step after the last one of which anything was written.
+            first: the first step of this session. If your program counts the steps, it may be a later one.
+        """
+        known = {*run.steps.tolist(), *lost_steps(run.sessions)}
+        opened = run.documents.get(OPEN_STEP)
+        if isinstance(opened, int) and opened < first and opened not in known:
+            self._writer.lose([opened], "the process ended while it was being recorded or written")
+            known.add(opened)
+        gap = [number for number in range(expected, min(first, expected + _MAX_GAP)) if number not in known]
+        reason = "the process ended before they were written"
+        if isinstance(self._schedule, (AtSteps, EveryNth, GrowingSchedule, Never)) and len(run.kinds) == 1:
+            schedule = copy.deepcopy(self._schedule)
+            gap = [number for number in gap if schedule.wants(number, run.kinds[0])]
+        else:
+            reason += "; only those of them that were to be recorded"
+        if gap:
+            self._writer.lose(gap, reason)
 
     def describe_modules(self) -> None:
         """Write the module tree, again if it has changed: adapters may be added after the run began."""
@@ -152,6 +183,9 @@ class StepCycle:
         if self.fixed_batches is not None:
             number = self.fixed_batches.before_step(number, step.kind, is_given=step.number_given is not None)
         step.number = self.last = number
+        if self._killed is not None:
+            self._guard(self._report_killed, self._killed, self.next, step.number)
+            self._killed = None
         self.next = step.number + 1
         self.open = step
         if step.kind is not None and sessions.edits and is_edited(self.models.root):
@@ -204,6 +238,8 @@ class StepCycle:
         if step.batch_size is not None:
             recorded.tensors.selection.batch_size = check_batch_size(step.batch_size)
             recorded.tensors.selection.is_batch_size_given = True
+        if not step.has_late_kind:
+            self._writer.open_step(step.number)
         try:
             recorded.start()
             step.recorded = recorded
@@ -230,6 +266,8 @@ class StepCycle:
                 if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
                     is_written = True
                     self._guard(self._write, step, recorded)
+                elif not step.has_late_kind:
+                    self._guard(self._writer.open_step, None)
             if self.flight is not None:
                 self._guard(self.flight.leave, step, recorded, error, is_written)
         finally:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 from typing import TYPE_CHECKING
 
 from cutaway.core.errors import InputError, InputTypeError, NotFoundError
+from cutaway.core.formatting import plural
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.shards import read_shards, shards_at
 from cutaway.store.activations.unit_selection import Units
@@ -18,10 +20,14 @@ from cutaway.store.results.result_file import read as read_result
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.run_set import Runs, find_runs, is_archive
 from cutaway.store.traces.trace_file import read as read_trace
+from cutaway.store.writing.folders import newer_siblings
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
     from cutaway.results.result import Result
+
+_mentioned: set[str] = set()
+"""Runs whose newer siblings were mentioned."""
 
 
 def load(
@@ -36,6 +42,9 @@ def load(
         acts = cutaway.load("acts")              # collected Activations, also in shards
         ranking = cutaway.load("verbs")          # a saved result: a Ranking, an Evaluation, a Page
 
+    A run that is not the newest of its name (`runs/base`, while a later one became `runs/base-2`) is opened with a
+    warning that names the newest.
+
     Args:
         path: a folder that Cutaway wrote, a folder of runs, or a glob pattern of runs.
         more: further paths or patterns of runs.
@@ -47,7 +56,10 @@ def load(
             _check_runs_at(given)
         return Runs(paths, cache_bytes=cache_bytes)
     if _is_archive(paths[0]):
-        return open_archive(paths[0], cache_bytes=cache_bytes)
+        opened = open_archive(paths[0], cache_bytes=cache_bytes)
+        if isinstance(opened, Run):
+            _mention_newer(opened)
+        return opened
     if os.path.isfile(paths[0]):
         raise NotFoundError(f"{paths[0]} is a file, and cutaway.load reads folders. {_file_hint(paths[0])}")
     if shards := shards_at(paths[0]):
@@ -73,6 +85,22 @@ def open_archive(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | 
         result: Result = read_result(archive)
         return result
     raise InputError(f"{path} is {kind_text(archive.kind)}, which this version of Cutaway cannot load.")
+
+
+def _mention_newer(run: Run) -> None:
+    """Warn, once a process, if a later run asked for the same path and was numbered."""
+    if run.archive.head is None or run.archive.backend.url in _mentioned:
+        return
+    newer = newer_siblings(run.path, run.archive.head)
+    if newer:
+        _mentioned.add(run.archive.backend.url)
+        others = f" ({plural(len(newer), 'newer run')})" if len(newer) > 1 else ""
+        warnings.warn(
+            f"cutaway: {run.path} is not the newest run of this name: {newer[-1]} was recorded later{others}. "
+            "cutaway.load(run.path) opens the one that a recorder wrote.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _check_runs_at(path: str) -> None:

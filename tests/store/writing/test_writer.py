@@ -504,3 +504,32 @@ def test_sealed_files_with_odd_names_and_dtypes_are_valid_for_stock_tools(url: s
     for step in range(9):
         for site, array in zip(sites, arrays, strict=True):
             assert np.array_equal(run.at(step)[site].value, array)
+
+
+def test_scalars_do_not_overtake_steps_that_were_queued_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a kill, whatever is on disk is a prefix of what the program recorded."""
+    written: list[tuple[str, int]] = []
+    is_open = threading.Event()
+    real_step, real_record = SessionFiles.step, SessionFiles.record
+
+    def step(self: SessionFiles, about: Any, *rest: Any) -> None:
+        is_open.wait(10)
+        written.append(("step", about.step))
+        real_step(self, about, *rest)
+
+    def record(self: SessionFiles, record: Any) -> None:
+        if record["type"] == "scalars":
+            steps = np.frombuffer(record["series"]["loss"][0], "<i8")
+            written.extend(("loss", int(step)) for step in steps)
+        real_record(self, record)
+
+    monkeypatch.setattr(SessionFiles, "step", step)
+    monkeypatch.setattr(SessionFiles, "record", record)
+    monkeypatch.setattr("cutaway.store.writing.thread._SCALARS_EVERY", 0.0)
+    with Writer(f"memory://{uuid4()}", kind="run") as writer:
+        schema = writer.schema([Row("a")], ["mean"])
+        for number in range(6):
+            writer.scalars(number, {"loss": 1.0})
+            writer.step(number, schema=schema, matrix=np.ones((1, 1)))
+        is_open.set()
+    assert written == [(what, number) for number in range(6) for what in ("loss", "step")]

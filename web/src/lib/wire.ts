@@ -428,9 +428,8 @@ export interface NoteView {
 
 /** Data that could not be written, and why. */
 export interface LostView {
-  what: string;
-  steps: number[];
-  reason: string;
+  /** What, of which steps, and why. */
+  text: string;
   time: number;
 }
 

@@ -27,7 +27,10 @@ class FileHandle:
         self.fd, self.inode, self.device, self.since = fd, -1, -1, monotonic()
 
     def __del__(self) -> None:
-        self._close(self.fd)
+        try:
+            self._close(self.fd)
+        except Exception:  # somebody closed the descriptor; Python would print whatever is raised here
+            pass
 
 
 class FileHandleCache:

@@ -258,6 +258,9 @@ class LocalAppender:
             raise
         self.size = stop
         self._cut()
+        # The bytes of a deleted file are gone when it is closed: a write that nobody can read has failed. (0.4 µs)
+        if os.fstat(fd).st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, "was deleted while it was being written", self._path)
         return start
 
     def patch(self, offset: int, data: Buffer) -> None:
@@ -281,8 +284,10 @@ class LocalAppender:
         os.close(fd)
 
     def __del__(self) -> None:
-        with suppress(OSError):
+        try:
             self.close()
+        except Exception:  # at exit, modules are gone; Python would print whatever is raised here
+            pass
 
     def _open(self) -> int:
         if self._fd < 0:

@@ -11,4 +11,5 @@ records             Record types of an index, as validated dataclasses
 sealed_files        Writes a sealed file under a temporary name, then renames it
 segments            Value segments: tensors back to back, `.safetensors` once sealed
 statistic_segments  Statistics segments: one matrix per step, transposed to curves when sealed
+step_ranges         Many step numbers as few ranges: on a full disk, a few bytes must say which steps are lost
 """

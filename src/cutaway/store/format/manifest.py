@@ -31,10 +31,15 @@ class Head:
     id: str
     created: str
     version: int = FORMAT_VERSION
+    asked: str = ""
+    """The name that the program asked for, if it was taken and this folder was numbered instead."""
+    job: str = ""
+    """Identifies the job, by which its other ranks find the folder; "" if they learn its name otherwise."""
 
     @staticmethod
-    def new(kind: Kind) -> Head:
-        return Head(kind, uuid.uuid4().hex, datetime.now(UTC).isoformat(timespec="seconds"))
+    def new(kind: Kind, *, asked: str = "", job: str = "") -> Head:
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        return Head(kind, uuid.uuid4().hex, created, asked=asked, job=job)
 
     def packed(self) -> bytes:
         fields = {
@@ -44,6 +49,7 @@ class Head:
             "id": self.id,
             "created": self.created,
         }
+        fields |= {key: text for key, text in (("asked", self.asked), ("job", self.job)) if text}
         return (json.dumps({**fields, "checksum": _checksum(fields)}, indent=1) + "\n").encode()
 
     @staticmethod
@@ -66,8 +72,10 @@ class Head:
         kind = text(fields.get("kind"), "kind in cutaway.json")
         if kind not in get_args(Kind):
             raise DamagedError(f"cutaway.json has the unknown kind {kind!r}; known: {', '.join(get_args(Kind))}")
-        id_, created = (text(fields.get(key, ""), f"{key} in cutaway.json") for key in ("id", "created"))
-        return Head(cast(Kind, kind), id_, created, version)
+        id_, created, asked, job = (
+            text(fields.get(key, ""), f"{key} in cutaway.json") for key in ("id", "created", "asked", "job")
+        )
+        return Head(cast(Kind, kind), id_, created, version, asked, job)
 
 
 def _checksum(fields: Mapping[str, Any]) -> int:

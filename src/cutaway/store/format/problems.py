@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Final
 
-from cutaway.store.format.records import Loss, Note
+from cutaway.store.format.records import STEPS, Loss, Note
 
 BY_CUTAWAY: Final[Mapping[str, str]] = {"by": "cutaway"}
 """Marks a note that reports a problem of the recording, as opposed to a note of the user."""
@@ -60,7 +60,7 @@ def lost_text(what: str, steps: tuple[int, ...]) -> str:
     else:
         is_gapless = last - first + 1 == len(steps)
         numbers = f"steps {first}–{last}" if is_gapless else f"{len(steps):,} steps ({first}–{last})"
-    return numbers if what == "steps" else f"{what} of {numbers}"
+    return numbers if what == STEPS else f"{what} of {numbers}"
 
 
 def _note_text(note: Note) -> str:

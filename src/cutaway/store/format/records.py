@@ -20,12 +20,18 @@ from cutaway.core.sites import split_pass
 from cutaway.core.units.layout import UnitLayout
 from cutaway.store.format.fields import count, counts, mapping, number, packed_array, text, texts
 from cutaway.store.format.passes import PassKey, Tensors
+from cutaway.store.format.step_ranges import ranges_of, steps_in
 
 VALUE: Final = "value"
 GRAD: Final = "grad"
 INNER_GRAD: Final = "inner_grad"
 UPDATE: Final = "update"
 SAMPLE: Final = "sample"
+STEPS: Final = "steps"
+"""What is lost if steps are; see `Loss.what`."""
+OPEN_STEP: Final = "open_step"
+"""The document with the number of the step that is being recorded."""
+_MAX_LISTED_STEPS: Final = 64
 MOST_CELLS: Final = 1 << 21
 """Most statistics of one step: rows times names."""
 
@@ -432,14 +438,23 @@ class Loss:
     time: float
 
     def to_record(self) -> dict[str, Any]:
-        steps = np.asarray(self.steps, "<i8").tobytes()
-        return {"type": "lost", "what": self.what, "steps": steps, "reason": self.reason, "time": self.time}
+        steps = self.steps
+        record = {"type": "lost", "what": self.what, "reason": self.reason, "time": self.time}
+        ranges = ranges_of(steps)
+        # On a full disk a few bytes must say much. Readers that know no ranges see the ends.
+        if len(steps) > _MAX_LISTED_STEPS and 6 * len(ranges) < len(steps):
+            record["ranges"] = np.asarray(ranges, "<i8").tobytes()
+            steps = (*steps[: _MAX_LISTED_STEPS // 2], *steps[-_MAX_LISTED_STEPS // 2 :])
+        return {**record, "steps": np.asarray(steps, "<i8").tobytes()}
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Loss:
+        steps = tuple(packed_array(record.get("steps"), "<i8", "lost steps").tolist())
+        if record.get("ranges") is not None:
+            steps = steps_in(packed_array(record["ranges"], "<i8", "ranges of lost steps"))
         return Loss(
             text(record.get("what"), "what was lost"),
-            tuple(packed_array(record.get("steps"), "<i8", "lost steps").tolist()),
+            steps,
             text(record.get("reason"), "reason of a loss"),
             number(record.get("time"), "time of a loss"),
         )

@@ -18,14 +18,14 @@ from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, 
 from cutaway.core.formatting import hint, listed, nearest_hint, plural
 from cutaway.core.sites import Site, split_pass
 from cutaway.store.format.passes import PassKey, covers, primary_names
-from cutaway.store.format.problems import problems_of
-from cutaway.store.format.records import VALUE, Loss, Note, Row
+from cutaway.store.format.problems import lost_text, problems_of
+from cutaway.store.format.records import STEPS, VALUE, Loss, Note, Row
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.scalars import Scalars
 from cutaway.store.runs.series import Series
 from cutaway.store.runs.step import Step
-from cutaway.store.runs.timeline import Timeline
+from cutaway.store.runs.timeline import Timeline, lost_steps
 from cutaway.store.runs.xarray_export import run_dataset
 
 _MAX_LISTED = 8
@@ -242,7 +242,7 @@ class Run:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What could not be written, and why."""
+        """What could not be written or was lost when the process ended, with the steps and the reason."""
         return tuple(loss for index in self.sessions for loss in index.losses)
 
     @property
@@ -390,14 +390,16 @@ class Run:
         return names
 
     def __repr__(self) -> str:
+        lost = lost_steps(self.sessions)
+        lost_part = f"; {lost_text(STEPS, lost)} {'was' if len(lost) == 1 else 'were'} lost" if lost else ""
         if not len(self):
-            return f"<Run {self.name}: no recorded steps>"
+            return f"<Run {self.name}: no recorded steps{lost_part}>"
         kinds = f", kinds {', '.join(map(repr, self.kinds))}" if len(self.kinds) > 1 else ""
         live = ", live" if self.is_live else ""
         steps = f"{self.steps[0]}–{self.steps[-1]}" if len(self) > 1 else str(self.steps[0])
         n = f"{plural(len(self), 'recorded step')} {steps}"
         counts = f"{plural(len(self.sites), 'tensor')}, {plural(len(self.scalars), 'scalar')}"
-        return f"<Run {self.name}: {n}{kinds}, {counts}{live}>"
+        return f"<Run {self.name}: {n}{kinds}, {counts}{live}{lost_part}>"
 
     # For other modules of this package
 

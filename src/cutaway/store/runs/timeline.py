@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.store.format.records import Schema, StepRecord
+from cutaway.store.format.records import STEPS, Schema, StepRecord
 from cutaway.store.reading.index import SessionIndex
 
 
@@ -77,6 +77,20 @@ def replaced_from(sessions: Sequence[SessionIndex]) -> list[int | None]:
         if first is not None:
             end = first if end is None else min(end, first)
     return ends[::-1]
+
+
+def lost_steps(sessions: Sequence[SessionIndex]) -> tuple[int, ...]:
+    """The steps that could not be written and that no later session has run again, in order."""
+    lost = {
+        step
+        for index, end in zip(sessions, replaced_from(sessions), strict=True)
+        for loss in index.losses
+        if loss.what == STEPS
+        for step in loss.steps
+        if end is None or step < end
+    }
+    # A step whose fsync failed is in the index all the same.
+    return tuple(sorted(lost - {record.step for _, record in _current_steps(sessions)}))
 
 
 def _current_steps(sessions: Sequence[SessionIndex]) -> list[tuple[SessionIndex, StepRecord]]:

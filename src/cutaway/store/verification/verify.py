@@ -26,6 +26,7 @@ from cutaway.store.format.filenames import (
     statistics_stem,
     values_stem,
 )
+from cutaway.store.format.problems import loss_text
 from cutaway.store.format.records import StepRecord
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
@@ -50,6 +51,8 @@ class Verification:
     """Damage, with its cost."""
     remarks: tuple[str, ...]
     """Notable facts that are not damage: leftovers of a killed process, unknown files."""
+    losses: tuple[str, ...]
+    """Data that could not be written, as the recorder has noted: not damage, but missing."""
     n_files: int
     n_bytes: int
     n_frames: int
@@ -68,6 +71,8 @@ class Verification:
     def cost(self) -> str:
         """What cannot be read, as one sentence."""
         costs = list(dict.fromkeys(entry.cost for entry in self.damage if entry.cost))
+        if not self.damage and self.losses:
+            return "Everything that was written is intact."
         if not self.damage:
             return "Everything is intact."
         if not costs:
@@ -79,14 +84,14 @@ class Verification:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What was read, all damage, every remark, and the total cost."""
+        """What was read, all damage, what was lost while recording, every remark, and the total cost."""
         summary = (
             f"{self.path}: read {plural(self.n_bytes, 'byte')} in {plural(self.n_files, 'file')}; checked "
             f"{plural(self.n_frames, 'record')}, {plural(self.n_tensors, 'tensor')} and the statistics of "
             f"{plural(self.n_matrices, 'step')}."
         )
         total = f"Damage found in {plural(len(self.damage), 'place')}." if self.damage else "No damage found."
-        return (summary, *map(str, self.damage), *self.remarks, f"{total} {self.cost}")
+        return (summary, *map(str, self.damage), *self.losses, *self.remarks, f"{total} {self.cost}")
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -132,6 +137,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
         archive.path,
         tuple(findings.damage),
         tuple(findings.remarks),
+        tuple(f"{index.name}: {loss_text(loss)}." for index in _sessions(archive) for loss in index.losses),
         len(files),
         findings.n_bytes,
         findings.n_frames,

@@ -14,6 +14,7 @@ from cutaway.store.format.records import Loss
 _MAX_STEPS = 100_000
 _MAX_REASONS = 100
 _REASONS = {
+    errno.ENOENT: "the folder of the run was deleted or moved",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "the file would become larger than the system allows",

@@ -52,12 +52,24 @@ class BoundedQueue(Generic[T]):
             self._changed.notify_all()
             return True
 
+    def push(self, item: T, n_bytes: int) -> None:
+        """Add an item without waiting, also to a closed queue; for the consumer, which must not wait for itself."""
+        with self._changed:
+            self._items.append((item, n_bytes))
+            self._n_bytes += n_bytes
+            self._n_put += 1
+
     def take(self, timeout: float) -> T | None:
         """The next item; None after a timeout, or if closed and empty. Call `done` after each item."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._is_closed, timeout)
             # The item stays queued until `done`, so that the bytes in progress count against the limit.
             return self._items[0][0] if self._items else None
+
+    @property
+    def n_items(self) -> int:
+        """Number of items that are queued or being processed."""
+        return len(self._items)
 
     def done(self) -> None:
         """Mark the last item as processed, which frees its room."""

@@ -21,6 +21,7 @@ from cutaway.store.format.records import Block, BlockRecord, Layout, Schema, Sea
 from cutaway.store.format.segments import BlockContents, Limits, ValuesSegment
 from cutaway.store.format.statistic_segments import StatisticsSegment
 from cutaway.store.writing.lost import kind_of, reason_of
+from cutaway.store.writing.reserve import Reserve
 
 _MAX_LAYOUTS = 4096
 _MAX_REPEATED = 32
@@ -46,6 +47,8 @@ class SessionFiles:
         fsync: bool,
         guard: Callable[[], None],
     ) -> None:
+        self.reserve = Reserve(backend, folder, session.number)
+        """Room for the records of what is lost."""
         self.problems: deque[tuple[str, str]] = deque(maxlen=_MAX_PROBLEMS)
         """(message, cause) of failures without data loss, for the owner to report."""
         self._backend = backend
@@ -125,11 +128,17 @@ class SessionFiles:
             raise
         self._sync()
 
-    def close(self, *, is_whole: bool = True) -> None:
-        """Seal open segments and write the end record, unless there are losses that the index lacks."""
+    def close(self, *, is_whole: bool = True, is_full: bool = False) -> None:
+        """Seal open segments and write the end record.
+
+        Args:
+            is_whole: False if there are losses that the index lacks: then there is no end record.
+            is_full: whether the disk is full: segments stay `.part` files, which leaves room for the end record.
+        """
         try:
-            self._seal_values()
-            self._seal_matrices()
+            if not is_full:
+                self._seal_values()
+                self._seal_matrices()
             if is_whole:
                 self.record({"type": "end", "time": time(), "elapsed": self.elapsed})
         finally:
@@ -137,6 +146,7 @@ class SessionFiles:
 
     def close_files(self) -> None:
         """Close the files as they are; they stay readable."""
+        self.reserve.close()
         for file in (self._values, self._matrices, self._index):
             if file is not None:
                 with suppress(OSError):
@@ -203,6 +213,7 @@ class SessionFiles:
         if self._values is not None and not self._values.has_room(prefix, contents):
             self._seal_values()
         if self._values is None:
+            self._guard()  # a deleted folder must not come back as one with a single file
             number = self._n_values + 1
             stem = values_stem(self._folder, self._session, number)
             try:
@@ -217,6 +228,7 @@ class SessionFiles:
         if self._matrices is not None and self._matrices.is_full:
             self._seal_matrices()
         if self._matrices is None:
+            self._guard()
             number = self._n_matrices + 1
             stem = statistics_stem(self._folder, self._session, number)
             try:

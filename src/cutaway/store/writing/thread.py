@@ -13,7 +13,7 @@ from time import monotonic, time
 
 from cutaway.core.errors import LeaseError
 from cutaway.store.format.problems import BY_CUTAWAY, lost_text
-from cutaway.store.format.records import Loss, Note
+from cutaway.store.format.records import STEPS, Loss, Note
 from cutaway.store.writing.lease import Lease
 from cutaway.store.writing.lost import LossBuffer, kind_of, reason_of
 from cutaway.store.writing.queue import BoundedQueue
@@ -28,6 +28,8 @@ _JOB_BYTES = 1024
 """Approximate memory of a job without its arrays."""
 _MAX_RETRY_BYTES = 64 << 20
 _MAX_PROBLEMS = 100
+
+_HOW_TO_SEE = "run.problems lists what is lost."
 
 _logger = logging.getLogger("cutaway.store")
 
@@ -54,6 +56,8 @@ class WriterThread:
         """Failures without data loss, which the index records as notes."""
         self.unrecorded: deque[str] = deque(maxlen=_MAX_PROBLEMS)
         """Failures that the index cannot record, because it is closed or belongs to another session."""
+        self.earlier_losses: list[Loss] = []
+        """Losses of earlier sessions that this one has found."""
         self.n_lost = 0
         """Number of jobs given up for good."""
         self._log = log
@@ -78,6 +82,11 @@ class WriterThread:
 
     def put(self, job: Job) -> None:
         """Add a job; waits while the queue is full."""
+        if job.steps and not job.retry:
+            self._queue_scalars()
+        self._put(job)
+
+    def _put(self, job: Job) -> None:
         if not self._queue.put(job, job.n_bytes + _JOB_BYTES):
             self.n_lost += bool(job.what)
             reason = self._stopped or "the writer is already closed"
@@ -87,15 +96,27 @@ class WriterThread:
         """Add scalars; they are written together with others."""
         is_first, full = self._scalar_buffer.add(step, values, elapsed)
         if full is not None:
-            self.put(self._scalars_job(full))
+            self._put(self._scalars_job(full))
         # The thread may sleep until the next heartbeat; it wakes up to write this scalar within 0.25 seconds.
         elif is_first:
-            self.put(_WAKE)
+            self._put(_WAKE)
+
+    def _queue_scalars(self) -> None:
+        """Queue the scalars so far. Whatever is queued later is written after them."""
+        batch = self._scalar_buffer.take()
+        if batch is not None:
+            self._put(self._scalars_job(batch))
+
+    def lose(self, steps: tuple[int, ...], reason: str) -> None:
+        """Record that an earlier session has lost steps; queued, so that it comes before the steps of this one."""
+        loss = Loss(STEPS, steps, reason, time())
+        self.earlier_losses.append(loss)
+        self._put(Job("loss", lambda: self._log.record(loss.to_record()), retry=True))
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What could not be written so far."""
-        return self._losses.all
+        return (*self.earlier_losses, *self._losses.all)
 
     @property
     def seconds_waited(self) -> float:
@@ -108,7 +129,7 @@ class WriterThread:
     def flush(self, timeout: float | None) -> bool:
         """Wait until everything added so far is written or lost."""
         if self._thread.is_alive():
-            self._queue.put(Job("", self._write_scalars), 0)
+            self._queue_scalars()
         return self._queue.join(timeout)
 
     def stop(self) -> None:
@@ -135,8 +156,8 @@ class WriterThread:
                     finally:
                         self._queue.done()
         except BaseException as error:  # whatever fails here, the program must go on
-            _logger.exception("the writer thread failed")
-            self._stop(f"the writer stopped: {reason_of(error)}")
+            _logger.info("the writer thread failed", exc_info=True)
+            self._stop(reason_of(error))
         finally:
             try:
                 for job in self._queue.abandon():
@@ -156,17 +177,20 @@ class WriterThread:
                 return
         is_step = bool(job.steps) and not job.retry
         try:
-            if is_step:
-                self._write_scalars()
             job.write()
         except LeaseError as error:
-            self._stop(f"the writer stopped: {error}")
-            self._record_loss(job.what, job.steps, self._stopped)
+            self._stop(str(error), job)
+        except FileNotFoundError as error:  # the files of this session no longer exist, so nothing can be written
+            self._stop(reason_of(error), job)
         except Exception as error:
             if job.retry and self._keep_for_retry(job):
                 reason = reason_of(error)
                 # Not among the problems: a retry may still write it, and if none does, it becomes a loss.
-                self._report(f"{lost_text(job.what, job.steps)} could not be written yet: {reason}", key=kind_of(error))
+                self._report(
+                    f"{lost_text(job.what, job.steps)} could not be written yet: {reason}. It is tried again, but "
+                    f"steps that are recorded meanwhile are lost. {_HOW_TO_SEE}",
+                    key=kind_of(error),
+                )
             else:
                 self._record_loss(job.what, job.steps, reason_of(error), kind_of(error))
         else:
@@ -198,7 +222,7 @@ class WriterThread:
             try:
                 self._lease.beat()
             except LeaseError as error:
-                self._stop(f"the writer stopped: {error}")
+                self._stop(str(error))
             except Exception as error:
                 _logger.info("cannot send a heartbeat: %s", reason_of(error))
         if now - self._last_retry >= _RETRY_EVERY and not self._stopped:
@@ -206,9 +230,15 @@ class WriterThread:
         if self._scalar_buffer and now - self._last_scalars >= _SCALARS_EVERY:
             self._write_scalars()
 
-    def _stop(self, why: str) -> None:
-        self._stopped = why
-        self._report_unrecorded(why)
+    def _stop(self, why: str, job: Job | None = None) -> None:
+        """Write nothing more, from this job on."""
+        self._stopped = f"the writer stopped: {why}"
+        self.unrecorded.append(self._stopped)
+        since = "" if self.acknowledged is None else f" after step {self.acknowledged}"
+        # With the key of the losses that follow: they have the same cause.
+        self._report(f"{self._stopped}. What is recorded{since} is lost; training continues.", key=self._stopped)
+        if job is not None:
+            self._record_loss(job.what, job.steps, self._stopped)
 
     def _note(self, message: str) -> None:
         if self._stopped:
@@ -221,8 +251,15 @@ class WriterThread:
     def _write_scalars(self) -> None:
         self._last_scalars = monotonic()
         batch = self._scalar_buffer.take()
-        if batch is not None:
-            self._run_job(self._scalars_job(batch))
+        if batch is None:
+            return
+        job = self._scalars_job(batch)
+        # Scalars must not overtake steps that were queued before them: after a kill, a resumed run goes on behind the
+        # last scalar, and would leave a hole.
+        if self._queue.n_items:
+            self._queue.push(job, job.n_bytes + _JOB_BYTES)
+        else:
+            self._run_job(job)
 
     def _scalars_job(self, batch: ScalarBatch) -> Job:
         def write() -> None:
@@ -245,6 +282,15 @@ class WriterThread:
         except Exception as error:
             self._retry_failure = (reason_of(error), kind_of(error))
             _logger.info("retry failed: %s", reason_of(error))
+            self._record_losses_in_reserve()
+
+    def _record_losses_in_reserve(self, *, is_last: bool = False) -> None:
+        """On a full disk, give room back and use it to record what is lost."""
+        if self._losses and not self._stopped and self._log.reserve.release(is_last=is_last):
+            try:
+                self._losses.write_all(lambda loss: self._log.record(loss.to_record()))
+            except Exception as error:
+                _logger.info("cannot record what is lost: %s", reason_of(error))
 
     def _finish(self) -> None:
         self._write_scalars()
@@ -253,12 +299,14 @@ class WriterThread:
             job = self._retries.popleft()
             self._record_loss(job.what, job.steps, *((self._stopped,) if self._stopped else self._retry_failure))
         self._retry()
+        is_full = bool(self._losses)
+        self._record_losses_in_reserve(is_last=True)
         try:
             if self._stopped:
                 self._log.close_files()
             else:
                 # An end record promises that every loss is recorded; without one, readers expect missing data.
-                self._log.close(is_whole=not self._losses)
+                self._log.close(is_whole=not self._losses, is_full=is_full)
         except Exception as error:
             message = f"the run could not be closed properly but stays readable: {reason_of(error)}"
             self._report_unrecorded(message, key=kind_of(error))
@@ -276,7 +324,10 @@ class WriterThread:
         known = tuple(steps)
         self.n_lost += 1
         self._losses.add(what, known, reason)
-        self._report(f"{lost_text(what, known)} could not be written: {reason}", key=key or reason)
+        message = f"{lost_text(what, known)} could not be written: {reason}"
+        if what == STEPS:
+            message = f"{message}. Steps are lost until writing succeeds again; training continues. {_HOW_TO_SEE}"
+        self._report(message, key=key or reason)
 
     def _report_unrecorded(self, message: str, key: str = "") -> None:
         self.unrecorded.append(message)
@@ -289,7 +340,7 @@ class WriterThread:
             self._warned.add(key or message)
         if is_known:
             return False
-        _logger.warning("%s", message)
+        _logger.info("%s", message)  # not a warning, which would be printed beside the one below
         try:
             warnings.warn(f"cutaway: {message}", RuntimeWarning, stacklevel=2)
         except Exception:

@@ -17,15 +17,26 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Raw, nbytes_of
 from cutaway.core.errors import DamagedError, ExistsError, InputError, InputTypeError
-from cutaway.core.formatting import listed
 from cutaway.core.version import __version__
-from cutaway.store.backends.backend import Backend, backend_for
-from cutaway.store.format.filenames import HEAD, rank_folder, rank_of, session_of
-from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode, scan
-from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind, kind_text
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.format.filenames import rank_folder
+from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode
+from cutaway.store.format.manifest import FORMAT_VERSION, Kind
 from cutaway.store.format.problems import BY_CUTAWAY, is_problem, problems_of
-from cutaway.store.format.records import MOST_CELLS, Block, BlockRecord, Note, Row, Schema, Session, StepRecord
+from cutaway.store.format.records import (
+    MOST_CELLS,
+    OPEN_STEP,
+    STEPS,
+    Block,
+    BlockRecord,
+    Note,
+    Row,
+    Schema,
+    Session,
+    StepRecord,
+)
 from cutaway.store.format.segments import Limits
+from cutaway.store.writing.folders import open_folder
 from cutaway.store.writing.lease import Lease
 from cutaway.store.writing.session_files import SessionFiles
 from cutaway.store.writing.thread import Job, WriterThread
@@ -80,7 +91,7 @@ class Writer:
         self._pid = os.getpid()
         folder = rank_folder(rank)
         try:
-            self.head = _claim(self.backend, self.path, kind, rank, resume=resume)
+            self.head = open_folder(self.backend, self.path, kind, rank, resume=resume)
         except NotADirectoryError:
             raise ExistsError(
                 f"{self.path} is a file, or is inside one. Use the path of a new or empty folder."
@@ -177,7 +188,25 @@ class Writer:
         # Only now: a step that was refused must not block its number.
         self._last_step = max(step, self._last_step)
         log, matrix_ = self._log, matrix
-        self._put(Job("steps", lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))
+        self._put(Job(STEPS, lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))
+
+    def open_step(self, step: int | None) -> None:
+        """Announce a step, so that a later session can tell that it was lost if this process dies before writing it.
+
+        Args:
+            step: the number of the step that is being recorded; None if it will not be written.
+        """
+        self.document(OPEN_STEP, step)
+
+    def lose(self, steps: Sequence[int], reason: str) -> None:
+        """Record that an earlier session has lost steps.
+
+        Args:
+            steps: the steps that it recorded, or was about to, and did not write.
+            reason: why.
+        """
+        if self._is_same_process():
+            self._worker.lose(tuple(steps), reason)
 
     def block(self, name: str, arrays: Mapping[str, Raw], about: Mapping[str, Plain] | None = None) -> None:
         """Write a named group of arrays.
@@ -312,9 +341,12 @@ class Writer:
             atexit.unregister(self._worker.close)
 
     def __del__(self) -> None:
-        worker = getattr(self, "_worker", None)
-        if worker is not None and self._is_same_process():
-            worker.stop()  # no join: the garbage collector may run this in the writer thread itself
+        try:
+            worker = getattr(self, "_worker", None)
+            if worker is not None and self._is_same_process():
+                worker.stop()  # no join: the garbage collector may run this in the writer thread itself
+        except Exception:  # at exit, modules are gone; Python would print whatever is raised here
+            pass
 
     def __enter__(self) -> Writer:
         return self
@@ -343,50 +375,3 @@ def _size(values: Mapping[int, Raw]) -> int:
             raise InputError(f"got {n_bytes:,} bytes for {part.dtype} {list(part.shape)}, which needs {part.nbytes:,}.")
         size += n_bytes
     return size
-
-
-def _claim(backend: Backend, path: str, kind: Kind, rank: int, *, resume: bool) -> Head:
-    """Create the archive, or continue an existing one."""
-    names = backend.names()
-    head: Head | None = None
-    if HEAD in names:
-        try:
-            head = Head.read(backend.read(HEAD, 0, 1 << 20))
-        except DamagedError as error:
-            if not resume or not any(_kinds(backend, names)):
-                message = f"{path} has a damaged cutaway.json ({error}). Move the folder away first."
-                raise ExistsError(message) from error
-    for found_kind in {head.kind} if head else _kinds(backend, names):
-        if found_kind != kind:
-            raise ExistsError(f"{path} is {kind_text(found_kind)}, not {kind_text(kind)}. Use another path.")
-    if not resume and any(session_of(name) is not None for name in backend.names(rank_folder(rank))):
-        raise ExistsError(
-            f"{path} already has {kind_text(kind)} and is not overwritten. "
-            f"{'Continue it with resume=True, or use' if kind == 'run' else 'Use'} another path."
-        )
-    if head is not None:
-        return head
-    if HEAD in names:
-        return Head(kind, "", "")  # damaged; another session's file is not replaced
-    # A folder with other files belongs to someone else; only an empty or new one becomes an archive.
-    others = [name for name in names if rank_of(name) is None and not name.startswith(".")]
-    if others:
-        raise ExistsError(f"{path} has other files ({listed(sorted(others), 3)}). Use an empty or new folder.")
-    head = Head.new(kind)
-    try:
-        backend.put(HEAD, head.packed(), new=True)
-    except FileExistsError:  # another rank of the same job created it first
-        return _claim(backend, path, kind, rank, resume=resume)
-    return head
-
-
-def _kinds(backend: Backend, names: Sequence[str]) -> set[str]:
-    """The kinds in the session records."""
-    kinds = set()
-    for folder in names:
-        if rank_of(folder) is not None:
-            for name in backend.names(folder):
-                if session_of(name) is not None:
-                    first = scan(backend.read(f"{folder}/{name}", 0, 1 << 16), is_last=False).records[:1]
-                    kinds |= {record["kind"] for record in first if isinstance(record.get("kind"), str)}
-    return kinds

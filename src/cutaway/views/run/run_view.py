@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from cutaway.store.format.problems import loss_text
 from cutaway.store.format.records import GRAD, Row
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
@@ -102,9 +103,8 @@ class StructureView:
 class LostView:
     """Data that could not be written, and why."""
 
-    what: str
-    steps: tuple[int, ...]
-    reason: str
+    text: str
+    """What, of which steps, and why."""
     time: float
 
 
@@ -249,7 +249,7 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         config=_plain_map(run.config),
         environment=_plain_map(run.environment),
         damage=run.damage,
-        lost=tuple(LostView(loss.what, loss.steps, loss.reason, _time(loss.time)) for loss in run.losses[-_MOST_LOST:]),
+        lost=tuple(LostView(loss_text(loss), _time(loss.time)) for loss in run.losses[-_MOST_LOST:]),
     )
 
 

@@ -2,7 +2,6 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Icon } from "../../graph/icons";
-import { counted } from "../../lib/formatting";
 import type { NoteView } from "../../lib/wire";
 import { Hint } from "../hint";
 import type { PanelProps } from "./props";
@@ -108,9 +107,7 @@ function Damage({ run }: Pick<PanelProps, "run">) {
     <div class="note failure troubles" role="alert">
       {run.damage.slice(0, 20).map((message) => <p key={message}>Damage: {message}</p>)}
       {run.damage.length > 20 && <p>Damage: {run.damage.length - 20} more. Run cutaway verify to list all.</p>}
-      {run.lost.slice(0, 20).map(({ what, steps, reason }, i) => (
-        <p key={i}>Not written: {what}{steps.length ? `, ${counted(steps.length, "step")} from ${steps[0].toLocaleString("en")}` : ""}. {reason}</p>
-      ))}
+      {run.lost.slice(0, 20).map(({ text }, i) => <p key={i}>Lost: {text}</p>)}
     </div>
   );
 }
