@@ -93,6 +93,8 @@ class ModuleHooks:
             getattr(_torch_module, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
         self._handles = []
 
+    suspend, resume = remove, install
+
     def _enter(self, module: nn.Module, args: Any) -> None:
         watcher = self.watchers.get(get_ident())
         # Global hooks fire for every module in every thread of the process.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
@@ -21,9 +20,7 @@ from cutaway.capture.model.tree import buffers_of, module_addresses, tensor_addr
 from cutaway.capture.module_hooks import Call, ModuleHooks
 from cutaway.capture.partial_trace import PartialTrace
 from cutaway.capture.patches import composites, monkeypatch
-from cutaway.capture.patches.higher_order import install_higher_order
-from cutaway.capture.patches.sharded import install_sharded
-from cutaway.capture.patches.torch_patches import install_patches
+from cutaway.capture.patches.install import apply_patches
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.resolver import Resolver
 from cutaway.capture.saved.memory_guard import MemoryWatch
@@ -81,7 +78,7 @@ class Session:
         # The program may have monkeypatched `F` since the last capture.
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
-        monkeypatch.apply(_install)
+        apply_patches()
         try:
             sessions.sessions[id(self)] = self
             self.hooks.install()
@@ -204,12 +201,6 @@ class Session:
             self.saver.sink.close()
         # The watchers of threads that still run refer to the resolver: without this, they would keep all tensors alive.
         resolver.close()
-
-
-def _install(stack: ExitStack) -> None:
-    install_patches(stack)
-    install_higher_order(stack)
-    install_sharded(stack)
 
 
 def _is_tensor_or_ref(value: Any) -> bool:
