@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.resolver import Resolver
+from cutaway.capture.tensors.copies import detached_copy
 from cutaway.graph.tables import UNSAVED
 
 
@@ -48,7 +49,7 @@ class Gradients:
                     grad = outputs[output] if output < len(outputs) else None
                     if grad is not None:
                         # A leaf's gradient becomes its .grad, which optimizers overwrite.
-                        grads.setdefault(op, {})[number] = grad.detach().clone() if is_leaf else grad.detach()
+                        grads.setdefault(op, {})[number] = detached_copy(grad) if is_leaf else grad.detach()
 
             # An autograd node belongs to one version of a value; a tensor has that of its latest version.
             handles.append(node.register_prehook(keep))

@@ -19,6 +19,8 @@ from torch.nn.modules import module as _torch_module
 
 from cutaway.capture import sessions
 from cutaway.capture.function_mode import Ledger, Watcher, _versions, copy_containers
+from cutaway.capture.model.sharding import GatheredParameters, is_fsdp
+from cutaway.capture.model.tree import modules_of
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.torch_functions import Opaque
 from cutaway.core.pytree import leaves
@@ -63,13 +65,21 @@ class Call:
 class ModuleHooks:
     """Tracks the current module call of each watcher and emits enter and exit events."""
 
-    def __init__(self, watchers: dict[int, Watcher], calls: Ledger[Call], root: nn.Module | None) -> None:
+    def __init__(
+        self,
+        watchers: dict[int, Watcher],
+        calls: Ledger[Call],
+        root: nn.Module | None,
+        gathered: GatheredParameters,
+    ) -> None:
         self.watchers = watchers
         self.calls = calls
         self.root = root
         self.recipe: Recipe | None = None
         """How to rerun the root module as it first ran."""
         self._handles: list[Any] = []
+        self._gathered = gathered
+        self._has_fsdp = any(map(is_fsdp, modules_of(root)))
 
     def install(self) -> None:
         self._handles = [
@@ -84,6 +94,8 @@ class ModuleHooks:
             getattr(_torch_module, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
         self._handles = []
 
+    suspend, resume = remove, install
+
     def _enter(self, module: nn.Module, args: Any) -> None:
         watcher = self.watchers.get(get_ident())
         # Global hooks fire for every module in every thread of the process.
@@ -92,10 +104,6 @@ class ModuleHooks:
         # The line that calls the module, not torch's `__call__`.
         frame = _outside_module_file()
         call = Call(module, watcher.call, frame.f_code, frame.f_lasti)
-        if module._forward_hooks:
-            # The module's own hooks run after the global ones and may replace the result.
-            call.own_hook = module.register_forward_hook(self._exit_last, with_kwargs=True, always_call=True)
-            sessions.n_forward_hooks += 1
         number = self.calls.add(call)
         watcher.calls.append(watcher.call)
         watcher.call = number
@@ -107,6 +115,10 @@ class ModuleHooks:
         # Before the forward, which may change buffers, attributes and random states.
         if is_root and self.recipe is None:
             self.recipe = Recipe.of(module, args, kwargs, (given, named))
+        if module._forward_hooks:
+            # The module's own hooks run after the global ones and may replace the result.
+            call.own_hook = module.register_forward_hook(self._exit_last, with_kwargs=True, always_call=True)
+            sessions.n_forward_hooks += 1
         watcher.append((ENTER, number, given, named))
 
     def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
@@ -114,6 +126,8 @@ class ModuleHooks:
         watcher = self.watchers.get(get_ident())
         if watcher is None or watcher.paused or not watcher.calls:
             return
+        if self._has_fsdp and is_fsdp(module):
+            self._gathered.before_reshard(module)  # FSDP's own hook runs after the global ones
         if self.calls.rows[watcher.call].own_hook is None or len(rest) == 1:
             self._leave(watcher, module, args, rest)
 

@@ -22,6 +22,7 @@ from cutaway.capture.module_io import ModuleIO
 from cutaway.capture.outputs import tensors_returned
 from cutaway.capture.saved.save_policy import Saver
 from cutaway.capture.tensors.aliasing import Snapshot, Storages, copies_of_memory, storage_of, version_of
+from cutaway.capture.tensors.copies import detached_copy
 from cutaway.capture.torch_functions import LINK, Opaque, function_of, known_functions, written_tensors
 from cutaway.core.events import Ref
 from cutaway.core.pytree import leaves, replace
@@ -470,7 +471,7 @@ class Resolver:
             if value.requires_grad and value.grad_fn is not None:
                 self.grad_edges[node] = (value.grad_fn, value.output_nr)
             try:
-                nodes.value[node] = value.detach().clone()
+                nodes.value[node] = detached_copy(value)
                 nodes.version[node] = None
             except RuntimeError:  # no kernel to copy it: the version counter will reveal the write
                 continue

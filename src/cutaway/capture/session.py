@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
@@ -16,12 +15,12 @@ from cutaway.capture.failure import record_failure
 from cutaway.capture.function_mode import DisabledWatcher, Ledger, Watcher, remove_mode
 from cutaway.capture.gradients import Gradients
 from cutaway.capture.model.inventory import Inventory
+from cutaway.capture.model.sharding import GatheredParameters, sharding_notes
 from cutaway.capture.model.tree import buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.module_hooks import Call, ModuleHooks
 from cutaway.capture.partial_trace import PartialTrace
 from cutaway.capture.patches import composites, monkeypatch
-from cutaway.capture.patches.higher_order import install_higher_order
-from cutaway.capture.patches.torch_patches import install_patches
+from cutaway.capture.patches.install import apply_patches
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.resolver import Resolver
 from cutaway.capture.saved.memory_guard import MemoryWatch
@@ -62,7 +61,9 @@ class Session:
         self.resolver = Resolver(self.calls.rows, saver, gradients=gradients)
         self.resolver.module_io.root = self.root
         self.memory = MemoryWatch(saver, self.resolver, self.calls.rows, self.root)
-        self.hooks = ModuleHooks(self.watchers, self.calls, self.root)
+        holds_references = saver.where == "reference" and saver.sink is None
+        self.gathered = GatheredParameters(self.resolver, holds_references=holds_references)
+        self.hooks = ModuleHooks(self.watchers, self.calls, self.root, self.gathered)
         self.gradients = Gradients(self.resolver) if gradients else None
         self.named: list[tuple[str, int]] = []
         self.started = 0
@@ -77,7 +78,7 @@ class Session:
         # The program may have monkeypatched `F` since the last capture.
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
-        monkeypatch.apply(_install)
+        apply_patches()
         try:
             sessions.sessions[id(self)] = self
             self.hooks.install()
@@ -150,7 +151,8 @@ class Session:
     def _recipe(self) -> Recipe | None:
         recipe = self.hooks.recipe
         if recipe is not None:
-            recipe.complete(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
+            sources = self.gathered.as_shards(self.root, self.resolver.sources.values())
+            recipe.complete(self._buffers, sources, holding=self.saver.keeps_all)
             recipe.written = self.resolver.overwritten_sources()
         return recipe
 
@@ -167,7 +169,7 @@ class Session:
     def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
         resolver = self.resolver
         resolver.flush()
-        inventory = Inventory(self.root, self.calls.rows, resolver, self._buffers)
+        inventory = Inventory(self.root, self.calls.rows, resolver, self._buffers, self.gathered.tensors)
         tables = Tables(
             nodes=resolver.nodes,
             calls=inventory.call_rows(),
@@ -186,6 +188,7 @@ class Session:
             error=error,
             recipe=self._recipe(),
             is_transformed=self.saver.transform is not None,
+            notes=sharding_notes(self.root, resolver.nodes),
         )
         if error is None:  # the frames of an error still refer to everything
             tables.unexplained = unexplained_constants(resolver.nodes, resolver.sources)
@@ -198,11 +201,6 @@ class Session:
             self.saver.sink.close()
         # The watchers of threads that still run refer to the resolver: without this, they would keep all tensors alive.
         resolver.close()
-
-
-def _install(stack: ExitStack) -> None:
-    install_patches(stack)
-    install_higher_order(stack)
 
 
 def _is_tensor_or_ref(value: Any) -> bool:

@@ -375,7 +375,8 @@ class Op:
         value = nodes.value[self.node]
         if isinstance(value, Unsaved):
             if value.reason:
-                raise NotSavedError(f"the value of {self.label!r} was not stored with the trace: {value.reason}.")
+                stored = "stored with the trace" if self.trace.tables.read_from else "saved"
+                raise NotSavedError(f"the value of {self.label!r} was not {stored}: {value.reason}.")
             raise NotSavedError(
                 f"the value of {self.label!r} was not saved: trace again with "
                 f"cutaway.watch(model, save={str(self.full_site)!r}), or save='**' for all."
@@ -389,6 +390,11 @@ class Op:
                 "trace again with cutaway.watch(model, keep='copy')."
             )
         if hasattr(value, "detach"):
+            if is_freed(value):
+                raise StaleValueError(
+                    f"the value of {self.label!r} was kept by reference and its memory has been freed since: "
+                    "trace again with cutaway.watch(model, keep='copy')."
+                )
             value = value.detach()
         return value if self.unit is None else self.unit_layout.unit(value, self.unit)
 
@@ -426,6 +432,18 @@ class Op:
 def _load(value: Any) -> Any:
     """Load a value that is still on disk."""
     return value.load() if hasattr(value, "load") else value
+
+
+def is_freed(tensor: Any) -> bool:
+    """Whether the program has freed the memory of a tensor but kept its shape: torch would read garbage, or crash."""
+    try:
+        return bool(tensor.untyped_storage().nbytes() == 0 and tensor.numel() > 0 and not _is_wrapper(tensor))
+    except (RuntimeError, NotImplementedError, AttributeError):  # it has no memory of its own (sparse, functorch)
+        return False
+
+
+def _is_wrapper(tensor: Any) -> bool:
+    return hasattr(tensor, "__tensor_flatten__") or hasattr(tensor, "fake_mode") or tensor.is_meta
 
 
 def _slices_as_tuples(tree: Any) -> Any:

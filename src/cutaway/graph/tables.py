@@ -240,6 +240,8 @@ class Tables:
     """How to run the model again; None if capture does not know."""
     unexplained: tuple[int, ...] = ()
     """Constants that were created during the run, by code that capture cannot see."""
+    notes: tuple[str, ...] = ()
+    """What the trace does not have, in sentences."""
     is_transformed: bool = False
     """Whether transformed values were saved instead of the values themselves."""
     is_replay: bool = False

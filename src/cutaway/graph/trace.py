@@ -116,6 +116,11 @@ class Trace:
         """Constants made during the run by code that capture cannot see (C++): the graph may be cut there."""
         return tuple(Op(self, node) for node in self.tables.unexplained)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the trace does not have: parts of DTensors in other processes, parameters that FSDP freed."""
+        return self.tables.notes
+
     @cached_property
     def first_nonfinite(self) -> Nonfinite | None:
         """The first op that made NaN or Inf of inputs without; None if no saved value has any."""
@@ -303,10 +308,7 @@ class Trace:
 
     @cached_property
     def sites(self) -> tuple[str, ...]:
-        """Every site of the trace: modules first, then inputs, ops, parameters and buffers.
-
-        If a module ran more than once, add `:pass` to its sites.
-        """
+        """Every site: modules, inputs, ops, parameters and buffers. If a module ran repeatedly, add `:pass` to its."""
         return all_sites(self)
 
     # output
@@ -329,12 +331,10 @@ class Trace:
         color_by: str | Mapping[str, float] | Callable[[Op], Any] | None = None,
         focus: What | Callable[[Op], object] | None = None,
     ) -> Drawing:
-        """Draw the graph; `path` ends in .svg, .pdf, .png, .dot or .json.
-
-        Returns the content of the file; without a path, SVG text.
+        """Draw the graph, and return the content of the file; without a path, SVG text.
 
         Args:
-            path: the file to write; None writes none.
+            path: the file to write, ending in .svg, .pdf, .png, .dot or .json; None writes none.
             depth: how many levels of modules to open; deeper ones are one box each. None draws every op.
             rolled: whether to draw repetitions once: the passes of an op, and identical blocks.
             direction: the direction of the data flow, "down" or "right".

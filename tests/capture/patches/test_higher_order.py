@@ -98,3 +98,21 @@ def test_beyond_the_compilers_limit_of_variants_it_runs_as_it_does_without() -> 
         model = Model(lambda m, y, branch=branch: torch.cond(y.sum() > 0, branch, lambda z: z - 1, (y,)))  # type: ignore[misc]
         trace = cutaway.trace(model, x)
         assert torch.equal(trace.returned, x * number)
+
+
+@pytest.mark.parametrize("site", ["first", "first/linear"])
+@pytest.mark.parametrize("name", ["cond", "nested map"])
+def test_inside_an_edit_output_and_gradients_are_those_of_a_plain_hook(name: str, site: str) -> None:
+    x = torch.ones(4, 3)
+    plain, edited = Model(CASES[name]), Model(CASES[name])
+    handle = plain.first.register_forward_hook(lambda module, given, made: made * 2)
+    # `cond` also calls `first` in its branch, where an edit does not reach: take the other branch.
+    expected = plain(-x)
+    handle.remove()
+    expected.sum().backward()
+    with cutaway.edit(edited, at=site, to=cutaway.edit.scale(2.0)):
+        result = edited(-x)
+        result.sum().backward()
+    assert type(result) is type(expected)
+    assert torch.equal(result, expected)
+    assert same(gradients(edited), gradients(plain))

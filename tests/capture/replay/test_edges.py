@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.oracles import same
@@ -92,14 +93,10 @@ def test_every_boundary_of_random_models_with_shared_tensors(seed: int, to: Any)
         for site, is_ambiguous in [*boundaries(model), (".@in.0", False)]:
             with cutaway.edit(model, site, to):
                 expected = model(X)
-            if is_ambiguous:
-                with pytest.raises(CannotReplayError):
-                    trace.replay(site, to)
-                continue
-            n_replayed += 1
+            n_replayed += is_ambiguous
             assert all_same(trace.replay(site, to).returned, expected), site
             assert all_same(trace.returned, model(X))
-    assert n_replayed > 10
+    assert n_replayed > 1
 
 
 class Around(nn.Module):
@@ -163,24 +160,91 @@ def test_the_returned_tensors_are_changed_one_by_one() -> None:
         assert all_same(trace.replay(f".@out.{i}", 7).returned, expected)
 
 
-def test_two_names_of_one_tensor_are_reported() -> None:
-    twice = cutaway.trace(Fn(lambda self, x: sum(self.m(x)), m=Fn(lambda self, x: (y := x * 2, y))), X)
-    with pytest.raises(CannotReplayError, match=r"mul_1_1 is also the output '1' of 'm', not only '0'"):
-        twice.replay("m@out.0", 0)
-    given = cutaway.trace(Fn(lambda self, x: self.m(x, x), m=Fn(lambda self, a, b: a - b)), X)
-    with pytest.raises(CannotReplayError, match=r"is also the input '1' of 'm'"):
-        given.replay("m@in.0", 0)
+def doubled(self: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x * 2
+    return y, y
 
 
-def test_a_write_to_a_tensor_that_others_use_is_reported() -> None:
-    def forward(self: Any, x: Tensor) -> Tensor:
-        h = x * 2
-        y = self.m(h)
-        return y + h
+def after_a_write(self: Any, x: Tensor) -> Tensor:
+    h = x * 2
+    y = self.m(h)
+    return y + h
 
-    trace = cutaway.trace(Fn(forward, m=Fn(lambda self, h: h.relu_() + 1)), X)
-    with pytest.raises(CannotReplayError, match="writes to mul_1_1, its input, which others read later"):
-        trace.replay("m@in.0", 5)
+
+def write_through_a_view(self: Any, x: Tensor) -> Tensor:
+    h = x * 2
+    self.m(h).add_(1)
+    return h + 1
+
+
+TWO_NAMES = {
+    "one tensor returned twice": (
+        Fn(lambda self, x: self.m(x)[0] + self.m(x)[1].sin(), m=Fn(doubled)),
+        ("m@out.0", "m@out.1", "m@out.1:2", ".@in.0"),
+    ),
+    "one tensor given twice": (
+        Fn(lambda self, x: self.m(x, x) + x, m=Fn(lambda self, a, b: a - b.exp())),
+        ("m@in.0", "m@in.1", "m"),
+    ),
+    "an input returned": (
+        Fn(lambda self, x: x.exp() + self.m(x) + self.m(x).sin(), m=nn.Dropout().eval()),
+        ("m@in.0", "m@out", "m:2", "m@in.0:2"),
+    ),
+    "an input overwritten": (Fn(after_a_write, m=Fn(lambda self, h: h.relu_() + 1)), ("m@in.0", "m")),
+    "an input overwritten and returned": (Fn(after_a_write, m=nn.ReLU(inplace=True)), ("m@in.0", "m")),
+    "an input overwritten through a view": (
+        Fn(after_a_write, m=Fn(lambda self, h: h[1:].mul_(3).sum() + h)),
+        ("m@in.0", "m"),
+    ),
+    "a write through a returned view": (Fn(write_through_a_view, m=Fn(lambda self, h: h[1:])), ("m", "m@in.0")),
+}
+
+
+@pytest.mark.parametrize("name", TWO_NAMES)
+def test_two_names_of_one_tensor_are_told_apart_as_an_edit_does(name: str) -> None:
+    model, sites = TWO_NAMES[name]
+    trace = cutaway.trace(model, X)
+    other = cutaway.trace(model, X * 3)
+    for site in sites:
+        for to in (0.5, cutaway.edit.scale(3.0), lambda v: v + torch.arange(len(v)), other):
+            with cutaway.edit(model, site, to):
+                expected = model(X)
+            assert same(trace.replay(site, to).returned, expected), site
+            assert same(trace.returned, model(X))
+        with cutaway.edit(model, site, 7, index=0):
+            expected = model(X)
+        assert same(trace.replay(site, 7, index=0).returned, expected), site
+
+
+def test_a_tensor_with_two_names_is_changed_together_with_ops_and_parameters() -> None:
+    model = Fn(lambda self, x: self.a(self.m(x)[0]) + self.m(x)[1].sin(), m=Fn(doubled), a=nn.Linear(4, 4))
+    trace = cutaway.trace(model, X)
+    changes: dict[Any, Any] = {"m@out.1": 0.5, "./sin": cutaway.edit.scale(2.0), "a.bias": 3, "a@out": "m@out.0"}
+    with cutaway.edit(model, changes):
+        expected = model(X)
+    assert same(trace.replay(changes).returned, expected)
+    op = trace["sin_1"]
+    assert same(
+        trace.replay({"m@out.1": 0.5, op: cutaway.edit.scale(2.0)}).returned, trace["a"].value + 2 * np.sin(0.5)
+    )
+
+
+def test_the_model_runs_once_for_many_values_at_one_site() -> None:
+    runs = []
+    model = Fn(lambda self, x: (runs.append(1), sum(self.m(x)))[1], m=Fn(doubled))
+    trace = cutaway.trace(model, X)
+    assert same(trace.replay("m@out.0", 1.0).returned, 1 + X * 2)
+    assert same(trace.replay("m@out.0", 2.0).returned, 2 + X * 2)
+    assert len(runs) == 2
+
+
+def test_two_names_of_one_tensor_are_reported_if_the_model_cannot_run_again() -> None:
+    model = Fn(lambda self, x: sum(self.m(x)), m=Fn(doubled))
+    with cutaway.edit(model, "m@in.0", 1.0):
+        trace = cutaway.trace(model, X)
+    message = r"mul_1_2 is also the output '1' of 'm', not only '0'.* cannot run again to find out: an edit was active"
+    with pytest.raises(CannotReplayError, match=message):
+        trace.replay("m@out.0", 0)
 
 
 def test_a_module_that_an_opaque_op_may_have_called_is_reported() -> None:

@@ -292,3 +292,18 @@ def test_a_position_says_that_it_is_known_only_at_the_end(save: list[Any]) -> No
     with cutaway.watch(model, save=[structure[-1]]) as trace:  # what the message says
         expected = model(torch.ones(1, 2))
     assert torch.equal(trace[-1].value, expected)
+
+
+def test_what_expand_repeats_is_copied_once(tmp_path: Path) -> None:
+    class Expands(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, None].expand(2, 1000)
+
+    model, x = Expands(), torch.tensor([1.0, 2.0])
+    for keep in ("copy", str(tmp_path / "values")):
+        with cutaway.watch(model, keep=keep) as trace:
+            expected = model(x)
+        value = trace["expand_1"].value
+        assert torch.equal(value, expected)
+        assert value.untyped_storage().nbytes() < 1000
+    assert all(file.stat().st_size < 1000 for file in (tmp_path / "values").iterdir())

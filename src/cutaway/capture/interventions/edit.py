@@ -26,7 +26,8 @@ from cutaway.capture.model.forward import replace_forward
 from cutaway.capture.model.rng_state import current_autocast, generators_used
 from cutaway.capture.model.tree import calls_hooks
 from cutaway.capture.module_hooks import tensors_in
-from cutaway.capture.patches.eager import force_eager
+from cutaway.capture.patches import monkeypatch
+from cutaway.capture.patches.install import apply_patches
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.capture.torch_functions import EditFunction
 from cutaway.capture.units.live_units import LiveUnits
@@ -140,9 +141,10 @@ class edit:
             if ops:
                 self._op_edits = OpEdits(self, ops, self._index)
                 self._op_edits.install(stack)
-            # Setting the stance imports the compiler, which takes seconds; without it nothing is compiled.
+            # Compiled code bypasses hooks; without the compiler, which takes seconds to import, nothing is compiled.
             if "torch._dynamo" in sys.modules:
-                stack.enter_context(force_eager())
+                apply_patches()
+                stack.callback(monkeypatch.restore)
             # A trace made inside notes that it was edited: `validate` then does not compare it with an unedited run.
             running = sessions.RunningEdit(self._thread, self._model, self._describe())
             sessions.edits[id(self)] = running
@@ -191,7 +193,7 @@ class edit:
             return f"{type(modules[0]).__name__} has a __call__ of its own, which bypasses hooks; edit a module in it"
         if site.pass_ is not None:
             return f"it did not run {site.pass_} times" if site.pass_ > 1 else "it did not run"
-        return "it did not run, or has no such tensor"
+        return "it did not run, ran only inside compiled code (torch.cond, scan, map), or has no such tensor"
 
     # modules
 

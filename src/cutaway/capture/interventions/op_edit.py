@@ -20,7 +20,7 @@ from cutaway.capture.function_mode import INTERNAL_CODE, DisabledWatcher, Ledger
 from cutaway.capture.interventions.targets import ModelIndex, Target
 from cutaway.capture.outputs import output_tensors, tensors_returned
 from cutaway.capture.patches import monkeypatch
-from cutaway.capture.patches.torch_patches import install_patches
+from cutaway.capture.patches.install import apply_patches
 from cutaway.capture.torch_functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written_tensors
 from cutaway.core.errors import EditError
 from cutaway.core.events import GroupEvent
@@ -82,21 +82,40 @@ class OpEdits:
         self._last_hooks: dict[int, Any] = {}
         """id of a module with hooks of its own → the handle of our hook, which runs last."""
         self._editor: Editor | None = None
+        self._is_within = False
+        self._last_modules: list[int] = []
 
     def install(self, stack: ExitStack) -> None:
-        monkeypatch.apply(install_patches)
+        apply_patches()
         stack.callback(monkeypatch.restore)
         self._editor = Editor(self)
         stack.callback(self.remove)
+        self._register()
+        sessions.sessions[id(self)] = self
+        self.watchers[self._thread] = self._editor
+        stack.callback(self.abandon)
+
+    def _register(self) -> None:
         if self._is_global:
             self._handles = self._global_hooks()
         for module in self._modules if not self._is_global else ():
             # Before the module's own pre-hooks, whose ops belong to the module.
             self._handles.append(module.register_forward_pre_hook(self._enter_outermost, prepend=True))
             self._handles.append(module.register_forward_hook(self._leave_outermost, always_call=True))
-        sessions.sessions[id(self)] = self
-        self.watchers[self._thread] = self._editor
-        stack.callback(self.abandon)
+
+    def suspend(self) -> None:
+        """Removes all hooks while an edited module runs, for the compiler, which would trace them."""
+        self._is_within = bool(self._within)
+        self._last_modules = list(self._last_hooks)
+        self.remove()
+
+    def resume(self) -> None:
+        self._register()
+        if self._is_within:
+            self._within = self._global_hooks()
+        running = {id(module): module for module, _ in self._editor.running} if self._editor is not None else {}
+        for key in self._last_modules:
+            self._last_hooks[key] = running[key].register_forward_hook(self._leave_last, always_call=True)
 
     def remove(self) -> None:
         for handle in (*self._handles, *self._within, *self._last_hooks.values()):

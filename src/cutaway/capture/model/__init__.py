@@ -5,6 +5,7 @@ eval_mode   Context managers for additional runs: they restore the model and all
 forward     Replaces the `forward` of one module instance for the length of a block
 inventory   Modules, parameters and buffers of the model with all their addresses
 rng_state   Saves and restores random generators, autocast and grad mode
+sharding    Models whose parameters are spread over several processes: DTensors, FSDP2
 state       Full snapshot of a model's state, to undo the effects of a run
 tree        Walks the modules, parameters and buffers of a model, and their addresses
 """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
+from cutaway.capture.model.sharding import Place
 from cutaway.capture.model.tree import calls_hooks, join, module_addresses, modules_of
 from cutaway.capture.module_hooks import Call
 from cutaway.capture.resolver import Resolver
@@ -22,7 +24,11 @@ class Inventory:
         calls: dict[int, Call],
         resolver: Resolver,
         buffers: list[tuple[nn.Module, str, Tensor]],
+        gathered: Mapping[Place, Mapping[int, Tensor]],
     ) -> None:
+        self._gathered = gathered
+        self._shards: dict[int, int] = {}
+        """id of a gathered parameter → id of the parameter whose shard is in the model."""
         self._earlier: dict[int, list[tuple[str, Tensor]]] = {}
         for module, name, tensor in buffers:
             self._earlier.setdefault(id(module), []).append((name, tensor))
@@ -91,6 +97,7 @@ class Inventory:
                         if here not in known:
                             known.append(here)
                     owned.append(id(tensor))
+                    self._shards.update(dict.fromkeys(self._gathered.get((id(module), name), ()), id(tensor)))
             row = ModuleRow(addresses, type(module).__name__, ())
             has_forward = getattr(type(module), "forward", None) is not nn.Module.forward
             # A class with its own `__call__` (as in gpytorch) may run its forward where no hook sees it.
@@ -109,8 +116,10 @@ class Inventory:
         places: dict[int, int] = {}
         for node, ref in self._resolver.sources.items():
             tensor = ref()
-            if tensor is not None and id(tensor) in self._tensors:
-                places[id(tensor)] = node
+            if tensor is not None and id(tensor) in self._shards:
+                places[self._shards[id(tensor)]] = node  # the ops read the gathered parameter
+            elif tensor is not None and id(tensor) in self._tensors:
+                places.setdefault(id(tensor), node)
         rows: dict[int, int] = {}
         for key, (tensor, is_buffer, addresses) in self._tensors.items():
             node = places.get(key, -1)

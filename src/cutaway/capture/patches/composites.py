@@ -41,7 +41,8 @@ def open_code(code: types.CodeType, namespace: dict[str, Any]) -> types.Function
     """The same for code whose function can no longer be found by its name."""
     # The function itself has the defaults and the closure, which a code object lacks.
     for value in namespace.values():
-        if isinstance(value, types.FunctionType) and value.__code__ is code:
+        # Not `isinstance`: it asks `__class__`, and deprecated objects of torch warn when they are asked.
+        if type(value) is types.FunctionType and value.__code__ is code:
             return open_composite(value)
     return types.FunctionType(code, _namespace(namespace), code.co_name)
 

@@ -40,8 +40,10 @@ def _compile_or_record(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def compile(*args: Any, **kwargs: Any) -> Any:
         name = _operator_name(_getframe(1))
-        if name is None or not sessions.thread_watchers():
+        if name is None:
             return original(*args, **kwargs)
+        if not sessions.thread_watchers():  # inside an edit
+            return _as_uncaptured(original(*args, **kwargs))
         compiled = original(*args, **{**kwargs, "backend": _recording(kwargs.get("backend", "eager"))})
         return lambda *given, **named: run_opaque(Opaque(_as_uncaptured(compiled), name), given, named)
 
@@ -71,12 +73,12 @@ def _without_module_hooks() -> Iterator[None]:
     """Context manager: removes our global module hooks, which the compiler would trace."""
     hooks = [session.hooks for session in sessions.thread_sessions()]
     for hook in hooks:
-        hook.remove()
+        hook.suspend()
     try:
         yield
     finally:
         for hook in hooks:
-            hook.install()
+            hook.resume()
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def install_patches(stack: ExitStack) -> None:
     for module, name, called in _TRANSFORMS:
         owner = sys.modules.get(module)
         if owner is not None and hasattr(owner, name):
-            replace(stack, owner, name, _opaque(called))
+            replace(stack, owner, name, opaque(called))
 
 
 # The public transforms (`jacrev`, `hessian`, …) are built from these.
@@ -206,26 +206,30 @@ def _bound_script(original: Callable[..., Any], script: Any) -> Callable[..., An
     return lambda *args, **kwargs: original(script, *args, **kwargs)
 
 
-def _opaque(name: str) -> Callable[[Any], Any]:
-    """Records a `torch.func` transform, whose wrapped tensors exist only inside it, as one opaque op."""
+def opaque(name: str, *, has_closure: bool = True) -> Callable[[Any], Any]:
+    """Records a function whose inner tensors exist only inside it, such as a `torch.func` transform, as one opaque op.
+
+    Args:
+        has_closure: whether it can read tensors that are not among its arguments.
+    """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
             if not sessions.thread_watchers():
                 return original(*args, **kwargs)
-            return run_opaque(Opaque(original, name), args, kwargs)
+            return run_opaque(Opaque(original, name), args, kwargs, has_closure=has_closure)
 
         return transform
 
     return make
 
 
-def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_closure: bool = True) -> Any:
     """Runs opaque code and records it as one op with its inputs and outputs."""
     frame = _caller(_getframe(2))
     watchers = sessions.thread_watchers()
     closure = Closure()
-    watchers[0].closure = closure  # the innermost receives every call first
+    watchers[0].closure = closure if has_closure else None  # the innermost receives every call first
     for watcher in watchers:
         watcher.paused += 1
     started = perf_counter_ns()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from cutaway.capture.replay.separate import TwoNames, is_copy
 from cutaway.core.errors import CannotReplayError, EditError, SiteSyntaxError
 from cutaway.core.sites import Site
 from cutaway.graph.tables import ALIAS, INPLACE, OPAQUE, CallRow
@@ -36,6 +37,17 @@ class Boundary:
         return self.is_input, self.call if self.is_input else -self.call
 
 
+def _parse(where: object) -> Site | None:
+    """The site of a module, its input or its output; None if it is anything else."""
+    if not isinstance(where, (str, Site)):
+        return None
+    try:
+        site = Site.parse(str(where))
+    except SiteSyntaxError:
+        return None
+    return site if site.op is None and site.name is None else None
+
+
 class Boundaries:
     """Finds the module boundaries that a site names."""
 
@@ -47,15 +59,10 @@ class Boundaries:
 
         Raises if the trace does not tell who would see a change.
         """
-        if not isinstance(where, (str, Site)):
-            return []
-        try:
-            site = Site.parse(str(where))
-        except SiteSyntaxError:
-            return []
-        if site.op is not None or site.name is not None:
-            return []
+        site = _parse(where)
         found: list[Boundary] = []
+        if site is None:
+            return found
         for number, row in enumerate(self.trace.tables.calls):
             if row.module < 0 or site.pass_ not in (None, row.pass_):
                 continue
@@ -64,6 +71,20 @@ class Boundaries:
                 self._check_hidden_calls(number, row, addresses[0])
                 found += self._of_call(site, number, addresses[0])
         return found
+
+    def module_site(self, where: object) -> str | None:
+        """The site of a module of this trace, its input or its output, without a unit; None for anything else."""
+        site = _parse(where)
+        modules = self.trace.tables.modules
+        if site is None or not any(site.covers_address(name) for row in modules for name in row.addresses):
+            return None
+        return str(site.without_unit())
+
+    def site_of(self, boundary: Boundary) -> Site:
+        """The full site of a boundary."""
+        row = self.trace.tables.calls[boundary.call]
+        address, path = self.trace.tables.modules[row.module].addresses[0], min(boundary.paths)
+        return Site(address, None, None, "in" if boundary.is_input else "out", path, row.pass_)
 
     def _check_hidden_calls(self, number: int, row: CallRow, address: str) -> None:
         """Raises if an opaque op such as `vmap` read the parameters of a module: it may have called it."""
@@ -95,6 +116,9 @@ class Boundaries:
             by_node.setdefault(node, set()).add(path)
         found = []
         for node, paths in by_node.items():
+            if is_copy(self.trace, node):
+                found.append(Boundary(node, number, is_input, frozenset(paths), is_partial=False))
+                continue
             self._check(number, address, node, paths, is_input=is_input)
             partial = self._is_partial(number, row, node, paths, is_input=is_input)
             found.append(Boundary(node, number, is_input, frozenset(paths), partial))
@@ -116,18 +140,26 @@ class Boundaries:
             reason = f"{address!r} returns {label}, its input"
         elif not is_input and not self.is_inside(node, number):
             reason = f"{address!r} returns {label}, which was computed outside it"
-        elif is_input and self._is_written_for_others(number, row, node):
-            raise CannotReplayError(
+        elif not is_input and not self.is_inside(self._first_version(node), number):
+            reason = f"{address!r} writes to its input and returns it as {label}"
+        elif is_input and self._is_written_for_others(number, node):
+            raise TwoNames(
                 f"{address!r} writes to {label}, its input, which others read later: after the change, it writes to "
-                f"the new tensor, and they read the old one. {_INSTEAD}"
+                "the new tensor, and they read the old one"
             )
         if reason:
-            raise CannotReplayError(f"{reason}: the trace does not tell which of its users read which. {_INSTEAD}")
+            raise TwoNames(f"{reason}: the trace does not tell which of its users read which")
 
-    def _is_written_for_others(self, number: int, row: CallRow, node: int) -> bool:
-        """Whether a module call writes to an input that is read outside, other than as its output."""
+    def _first_version(self, node: int) -> int:
+        """The node of a tensor before all writes to it."""
+        nodes = self.trace.tables.nodes
+        while nodes.flags[node] & (INPLACE | ALIAS):
+            node = nodes.parents[node][0]
+        return node
+
+    def _is_written_for_others(self, number: int, node: int) -> bool:
+        """Whether a module call writes to an input that is read outside."""
         nodes, outputs = self.trace.tables.nodes, {node for _, node in self.trace.tables.outputs}
-        returned = {node for _, node in row.outputs}
         versions = [node]
         while versions:
             version = versions.pop()
@@ -139,7 +171,8 @@ class Boundaries:
                 if not any(self.is_inside(writer, number) for writer in writers):
                     continue
                 users = self.trace.children_of(child)
-                if child not in returned and (child in outputs or not all(self.is_inside(u, number) for u in users)):
+                # Also if the module returns it: after `y = self.relu(h)`, in place, `h` is a name of the same tensor.
+                if child in outputs or not all(self.is_inside(u, number) for u in users):
                     return True
                 versions.append(child)
         return False

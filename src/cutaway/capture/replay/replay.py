@@ -24,10 +24,12 @@ from cutaway.capture.replay.call import (
     saved_value,
 )
 from cutaway.capture.replay.edges import Boundaries, Boundary
+from cutaway.capture.replay.separate import TwoNames, in_twin, is_copy, separated
 from cutaway.capture.torch_functions import BACKWARD, Opaque
 from cutaway.capture.validation.compare import bit_equal
 from cutaway.core.errors import CannotReplayError, EditError, InputTypeError, SiteError
 from cutaway.core.pytree import leaves
+from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.op import Op
 from cutaway.graph.selection import rows_of
@@ -70,13 +72,45 @@ def replay(trace: Trace, at: object, to: object, **part: Any) -> Trace:
         )
     if isinstance(at, nn.Module):
         raise InputTypeError("trace.replay takes no model: no model runs. Write trace.replay(site, value).")
-    work = _Replay(trace)
     region = Region.of(**part)
-    for where, change in parse_changes(at, to, "trace.replay({at}, 0)"):
+    changes = list(parse_changes(at, to, "trace.replay({at}, 0)"))
+    try:
+        return _replay(trace, changes, region)
+    except TwoNames as why:
+        boundaries = Boundaries(trace)
+        sites = [site for where, change in changes if not change.swaps for site in _module_sites(boundaries, where)]
+        if not sites:
+            raise
+        twin = separated(trace, sites, why)
+        return _replay(twin, [(_in_twin(boundaries, twin, where), change) for where, change in changes], region)
+
+
+def _replay(trace: Trace, changes: list[tuple[object, Change]], region: Region) -> Trace:
+    work = _Replay(trace)
+    for where, change in changes:
         work.at(where, change, region)
     with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(trace.tables)):
         work.run()
     return work.result()
+
+
+def _module_sites(boundaries: Boundaries, where: object) -> list[str]:
+    """The inputs and outputs of modules in one `at=`, without units."""
+    if isinstance(where, (list, tuple)):
+        return [site for each in where for site in _module_sites(boundaries, each)]
+    site = boundaries.module_site(where)
+    return [] if site is None else [site]
+
+
+def _in_twin(boundaries: Boundaries, twin: Trace, where: object) -> object:
+    """The same `at=` for the other trace of the same run, whose labels differ."""
+    if isinstance(where, (list, tuple)):
+        return [_in_twin(boundaries, twin, each) for each in where]
+    if boundaries.module_site(where) is not None:
+        return where
+    unit = next(iter(_units(where) or ()), None)
+    rows = sorted(rows_of(boundaries.trace, where))
+    return [Op(twin, in_twin(boundaries.trace, twin, node), unit) for node in rows]
 
 
 class _Replay:
@@ -92,6 +126,8 @@ class _Replay:
         self.edges: dict[int, list[tuple[Boundary, Change, Region]]] = {}
         """Node → the changes that only some of its users see."""
         self.patched = dict(trace.tables.patched)
+        self.sites: dict[int, Site] = {}
+        """Copies at a module → the site of the module."""
 
     def at(self, where: object, change: Change, region: Region) -> None:
         """Registers a change for every op and every edge it applies to."""
@@ -107,6 +143,8 @@ class _Replay:
         for boundary in boundaries:
             if not boundary.is_input:
                 self.check_identity(boundary.node)
+            if is_copy(self.trace, boundary.node):
+                self.sites[boundary.node] = self.boundaries.site_of(boundary)
             if boundary.is_partial and change.swaps is None:
                 self.edges.setdefault(boundary.node, []).append((boundary, change, region))
             else:
@@ -128,9 +166,9 @@ class _Replay:
         for call in function_calls(self.trace.tables):
             self.calls.update(dict.fromkeys(call.nodes, call))
             if self.nodes.flags[call.nodes[0]] & INPLACE and self.is_through_edited_view(call.nodes[0]):
-                self.refuse(
-                    call.nodes[0],
-                    "it writes through a view that the change replaces, so the write would not reach the base tensor",
+                raise TwoNames(
+                    f"{self.label(call.nodes[0])} writes through a view that the change replaces, so the write would "
+                    "not reach the base tensor"
                 )
             # Parents precede their children, so that one pass in order suffices.
             targeted = [node for node in call.nodes if node in self.changes]
@@ -151,7 +189,7 @@ class _Replay:
             if not crossed:
                 continue
             if self.nodes.flags[user] & (INPLACE | ALIAS):
-                self.refuse(user, "it writes to a tensor of which only some users see the change")
+                self.refuse_write(user)
             value = self.at_edge(parent, crossed, user)
             if not bit_equal(value, self.value(parent)):
                 self.patched[user, parent] = value
@@ -190,7 +228,7 @@ class _Replay:
     def others(self, change: Change, op: Op, before: int) -> tuple[Any, ...]:
         """The values that a change needs besides the one it replaces; values at sites come from this replay."""
         if change.source is not None:
-            return (value_from(change.source, op.full_site),)
+            return (value_from(change.source, self.sites.get(op.node, op.full_site)),)
         values = []
         for site in change.needs:
             (node,) = sorted(rows_of(self.trace, site))[:1] or [-1]
@@ -228,7 +266,7 @@ class _Replay:
         """Recomputes a value that changes through another tensor in the same memory."""
         node = call.nodes[0]
         if self.nodes.parents[node][0] in self.edges:
-            self.refuse(node, "it writes to a tensor of which only some users see the change")
+            self.refuse_write(node)
         try:
             value = after_alias_write(self.trace, call, self.calls, self.new)
         except MissingValue as reason:
@@ -245,6 +283,8 @@ class _Replay:
             above = self.nodes.parents[node]
             if not above:
                 return False
+            if any(self.boundaries.reaches(edge[0], node) for edge in self.edges.get(above[0], ())):
+                return True  # the view is one of the new tensor
             node = above[0]
         return False
 
@@ -284,6 +324,9 @@ class _Replay:
             f"the change affects {self.label(node)}{where}, and {reason}. "
             "Run the model in `with cutaway.edit(…):` instead."
         )
+
+    def refuse_write(self, node: int) -> Any:
+        raise TwoNames(f"{self.label(node)} writes to a tensor of which only some users see the change")
 
     def label(self, node: int) -> str:
         return self.trace.names.label(node)

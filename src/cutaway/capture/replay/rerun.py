@@ -18,8 +18,7 @@ from cutaway.capture.replay.call import generators_of
 from cutaway.capture.replay.recipe import Recipe, tensors_of
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.core.pytree import leaves, replace
-from cutaway.graph.op import Op
-from cutaway.graph.tables import UNSAVED
+from cutaway.graph.op import Op, is_freed
 from cutaway.graph.trace import Trace
 
 _PLAIN = (Tensor, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, list, tuple, dict)
@@ -151,6 +150,8 @@ def _state(trace: Trace, recipe: Recipe) -> Iterator[set[int]]:
     for tensor, value in changed:
         if tensor.shape != value.shape:
             raise CannotRun(f"the run changed the shape of a tensor from {list(value.shape)} to {list(tensor.shape)}")
+    if any(is_freed(tensor) for tensor, _ in changed):
+        raise CannotRun("the memory of a tensor that the run wrote to was freed")
     backups = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
     with ExitStack() as versions:
         for tensor, _ in changed:
@@ -178,7 +179,7 @@ def _value_before(trace: Trace, node: int) -> Tensor:
 
 
 def _is_readable(op: Op) -> bool:
-    return op.trace.tables.nodes.value[op.node] is not UNSAVED and not op.trace.tables.is_transformed
+    return op.is_saved and not op.trace.tables.is_transformed
 
 
 def _argument_name(path: str) -> str:

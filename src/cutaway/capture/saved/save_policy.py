@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cutaway.capture.saved.value_folder import FolderSink
 from cutaway.capture.tensors.aliasing import storage_of
+from cutaway.capture.tensors.copies import detached_copy
 from cutaway.core.errors import InputError, InputTypeError, SiteSyntaxError
 from cutaway.core.events import ValueSink
 from cutaway.core.formatting import hint, listed
@@ -141,7 +142,7 @@ class Saver:
                 if self.where == "cpu":
                     value = value.detach().to("cpu")
                 elif self.where == "copy":
-                    return value.detach().clone(), False
+                    return detached_copy(value), False
         return value, isinstance(value, Tensor) and (value is tensor or _shares_memory(value, tensor))
 
     def unmatched(self) -> list[str]:

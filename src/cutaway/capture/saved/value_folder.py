@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cutaway.capture.tensors.raw_bytes import raw
+from cutaway.capture.tensors.raw_bytes import compact
 from cutaway.core.errors import InputError
 from cutaway.core.events import Handle
 from cutaway.core.safetensors import Entry, header
@@ -22,6 +22,8 @@ class StoredValue:
     offset: int
     shape: tuple[int, ...]
     dtype: torch.dtype
+    expanded: tuple[int, ...] = ()
+    """The shape to which `expand` repeats it; empty if nothing is repeated."""
 
     def load(self) -> Tensor:
         if 0 in self.shape:
@@ -30,7 +32,8 @@ class StoredValue:
         data = torch.from_file(str(self.path), shared=False, size=size, dtype=torch.uint8)[self.offset :]
         if self.offset % self.dtype.itemsize:
             data = data.clone()
-        return data.view(self.dtype).reshape(self.shape)
+        value = data.view(self.dtype).reshape(self.shape)
+        return value.expand(self.expanded) if self.expanded else value
 
 
 class FolderSink:
@@ -49,7 +52,7 @@ class FolderSink:
         if tensor.is_quantized:
             raise InputError(f"a {tensor.dtype} value cannot be saved to a folder: dequantize it with transform=.")
         try:
-            value = raw(tensor)
+            value, expanded = compact(tensor)
         except InputError as error:
             raise InputError(f"{error} Use transform= to convert values before they are saved to a folder.") from error
         text = header([Entry("value", value.dtype, value.shape, 0, value.nbytes)])
@@ -61,7 +64,7 @@ class FolderSink:
             file.write(text)
             file.write(value.data)
         temporary.rename(path)
-        return StoredValue(path, 8 + len(text), value.shape, tensor.dtype)
+        return StoredValue(path, 8 + len(text), value.shape, tensor.dtype, expanded)
 
     def close(self) -> None:
         pass

@@ -13,13 +13,32 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
+from cutaway.capture.model.sharding import is_dtensor, resolved
 from cutaway.capture.tensors.aliasing import storage_of, version_of
+from cutaway.capture.tensors.raw_bytes import without_repeats
 
 COPY_LIMIT = 256 * 2**20
 """Limit on copied bytes. A model with quantized weights as buffers (GPTQ) has gigabytes of them, too much to copy;
 running statistics, position tables and caches take a few megabytes."""
 _SMALL = 2**20
 """Tensors up to this size are copied and compared in one batch: one kernel and one GPU sync instead of hundreds."""
+
+
+def detached_copy(tensor: Tensor) -> Tensor:
+    """A copy outside autograd that takes no more memory than the tensor: repeats of `expand` stay repeats.
+
+    The copy of a DTensor is a DTensor with a copy of the part in this process. Its own `clone` may communicate with
+    the other processes, which may not be copying (a `Partial` placement, torch 2.13).
+    """
+    value = resolved(tensor).detach()
+    if is_dtensor(value):
+        names, context = value.__tensor_flatten__()  # type: ignore[attr-defined]
+        parts = {name: getattr(value, name) for name in names}  # its local tensor and its mesh
+        parts |= {name: detached_copy(part) for name, part in parts.items() if isinstance(part, Tensor)}
+        copy: Tensor = type(value).__tensor_unflatten__(parts, context, value.size(), value.stride())  # type: ignore[attr-defined]
+        return copy
+    part = without_repeats(value)
+    return value.clone() if part is value else part.clone().expand(value.shape)
 
 
 class TensorCopies:

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cutaway.capture.model.sharding import local_part
 from cutaway.core.arrays import as_array
 from cutaway.graph.op import Op
 
@@ -16,7 +17,7 @@ def counts(op: Op) -> tuple[int, int] | None:
     """Number of NaN and of Inf in the value of an op; None if it has no numbers."""
     # Printing a trace must not add ops to another one that is being made.
     with torch.no_grad(), torch._C.DisableTorchFunction():
-        value = op.value
+        value = local_part(op.value)
         if not isinstance(value, Tensor) or value.is_meta or hasattr(value, "fake_mode"):
             return None
         if value.is_quantized or not (value.is_floating_point() or value.is_complex()):
@@ -36,7 +37,7 @@ def counts(op: Op) -> tuple[int, int] | None:
 def array(op: Op) -> NDArray[Any]:
     """The value of an op as a NumPy array."""
     with torch.no_grad(), torch._C.DisableTorchFunction():
-        return as_array(op.value)
+        return as_array(local_part(op.value))
 
 
 _NO_SUM = frozenset(

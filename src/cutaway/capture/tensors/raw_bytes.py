@@ -44,20 +44,24 @@ def compact(tensor: Tensor) -> tuple[Raw, tuple[int, ...]]:
     The shape is empty if nothing is repeated.
     """
     with torch.no_grad(), torch._C.DisableTorchFunction():
-        if type(tensor) in (Tensor, torch.nn.Parameter) and _is_expanded(tensor):
-            dims = zip(tensor.shape, tensor.stride(), strict=True)
-            index = tuple(slice(0, 1) if size > 1 and not stride else slice(None) for size, stride in dims)
-            return raw(tensor.detach()[index]), tuple(tensor.shape)
+        if _name(tensor.dtype) in DTYPES and 0 < tensor.numel() <= MAX_EXPANDED:
+            part = without_repeats(tensor)
+            if part is not tensor:
+                return raw(part), tuple(tensor.shape)
     return raw(tensor), ()
 
 
-def _is_expanded(tensor: Tensor) -> bool:
+def without_repeats(tensor: Tensor) -> Tensor:
+    """The part of a tensor that `expand` repeats, as a view; the tensor itself if nothing is repeated."""
+    if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
+        return tensor
     # A packed dtype has more numbers than elements in its last dimension.
-    is_plain = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta
-    if not is_plain or _name(tensor.dtype) not in DTYPES or _name(tensor.dtype) == "float4_e2m1fn_x2":
-        return False
-    is_small = 0 < tensor.numel() <= MAX_EXPANDED
-    return is_small and any(size > 1 and not stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    if tensor.is_nested or tensor.is_meta or tensor.is_quantized or _name(tensor.dtype) == "float4_e2m1fn_x2":
+        return tensor
+    dims = list(zip(tensor.shape, tensor.stride(), strict=True))
+    if not any(size > 1 and not stride for size, stride in dims):
+        return tensor
+    return tensor.detach()[tuple(slice(0, 1) if size > 1 and not stride else slice(None) for size, stride in dims)]
 
 
 @cache

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cutaway.capture.model.sharding import is_dtensor, local_part
+
 TOLERANCES = {
     torch.float64: 1e-10,
     torch.complex128: 1e-10,
@@ -28,6 +30,9 @@ def bit_equal(a: Any, b: Any) -> bool:
         return _equal_objects(a, b)
     if a.layout != b.layout or a.dtype != b.dtype or a.device != b.device or a.is_nested != b.is_nested:
         return False
+    if is_dtensor(a) and is_dtensor(b) and a.placements != b.placements:  # type: ignore[attr-defined]
+        return False
+    a, b = local_part(a), local_part(b)
     if hasattr(a, "__tensor_flatten__") and type(a) is type(b):  # wrapper subclasses, such as jagged tensors
         return all(bit_equal(getattr(a, name), getattr(b, name)) for name in a.__tensor_flatten__()[0])
     if a.is_nested:
@@ -67,6 +72,7 @@ def has_no_numbers(tensor: Tensor) -> bool:
 
 def deviation(a: Any, b: Any) -> float | None:
     """The largest difference relative to the largest element of `b`; None if the two cannot be compared."""
+    a, b = local_part(a), local_part(b)
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         return None
     if (

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cutaway.capture.model.sharding import local_part
 from cutaway.capture.validation.compare import bit_equal
 from cutaway.results.diff import Distance
 
@@ -52,6 +53,7 @@ def _compare_objects(a: Any, b: Any) -> Distance:
 
 def _flat(value: Any) -> tuple[Tensor, Any] | None:
     """The elements of a value as a 1-d tensor, and its shape; None if it has no elements."""
+    value = local_part(value)
     if not isinstance(value, Tensor):
         value = _from_python(value)
         if value is None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cutaway.capture.api import watch
 from cutaway.capture.model.rng_state import preserve_rng
+from cutaway.capture.model.sharding import n_processes, processes_of
 from cutaway.capture.replay.call import (
     FunctionCall,
     MissingValue,
@@ -37,7 +38,7 @@ from cutaway.capture.validation.perturb import (
     perturbations,
 )
 from cutaway.core.errors import CannotValidateError
-from cutaway.core.formatting import listed
+from cutaway.core.formatting import listed, plural
 from cutaway.core.progress import progress
 from cutaway.core.pytree import leaves
 from cutaway.graph.analysis.consistency import problems
@@ -68,6 +69,8 @@ def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrac
     check = _Check(trace, perturb=perturb)
     check.graph()
     check.ops()
+    if retrace is None and check.needs_other_processes():
+        return check.report()
     if retrace:
         check.retrace()
     elif forward and not (retrace is None and check.retrace_if_needed()):
@@ -87,6 +90,7 @@ class _Check:
         self.deviation = 0.0
         self.other: Validation | None = None
         self.is_rerunnable = True
+        self.n_shared = 0
         self._calls: dict[int, FunctionCall] = {}
 
     def fail(self, what: What, node: int, reason: str) -> None:
@@ -137,6 +141,17 @@ class _Check:
                     self.outcomes.update(dict.fromkeys(nodes, "opaque"))
                     label = self.trace.names.label(nodes[0])
                     self.notes.append(f"{label} was not checked: comparing its values raised {_text(error)}")
+
+    def needs_other_processes(self) -> bool:
+        """Whether the model runs only together with other processes, which may not validate: then it would wait."""
+        recipe = self.trace.tables.recipe
+        n = processes_of(recipe.model()) if recipe is not None else 1
+        if n > 1:
+            self.notes.append(
+                f"the model was not run again: {n} processes run it together; to prove more, call "
+                "trace.validate(retrace=True) in all of them"
+            )
+        return n > 1
 
     def outputs(self) -> None:
         """Runs the model again without capture, and compares its outputs."""
@@ -214,12 +229,14 @@ class _Check:
         try:
             with original_state(self.trace) as (model, args, kwargs):
                 # What the run writes to is put back afterwards, under the values that were kept by reference.
-                keep = "copy" if self.trace.tables.recipe.written else "reference"
+                recipe = self.trace.tables.recipe
+                # So is a parameter that FSDP gathers: its memory is freed after the run.
+                keep = "copy" if recipe.written or processes_of(model) > 1 else "reference"
                 with watch(model, orphans=self.trace._orphans, keep=keep) as full:
                     model(*args, **kwargs)
         except CannotRun as reason:
             raise CannotValidateError(f"the model cannot be traced again: {reason}.") from None
-        self.other = validate(full, perturb=self.perturb)
+        self.other = validate(full, perturb=self.perturb, retrace=False)
         mine, theirs = _ops_inside_model(self.trace), _ops_inside_model(full)
         n_before = len(self.failures)
         self._compare_with_retrace(mine, theirs, full)
@@ -266,6 +283,10 @@ class _Check:
         if flags & OPAQUE or type(call.event[0]) is Opaque or call.function.role == BACKWARD:
             self.outcomes.update(dict.fromkeys(listed, "opaque"))
             return
+        if self.is_shared(call):
+            self.outcomes.update(dict.fromkeys(listed, "opaque"))
+            self.n_shared += len(listed)
+            return
         saved = {node: value for node in listed if (value := self._saved(node)) is not _NOTHING}
         self.outcomes.update({node: "not saved" for node in listed if node not in saved})
         if not saved:
@@ -287,6 +308,11 @@ class _Check:
         # A function that does not reproduce its value shows nothing about its edges.
         if self.perturb and all(self.outcomes[node] in ("exact", "close") for node in saved):
             self.edges(call, values, again)
+
+    def is_shared(self, call: FunctionCall) -> bool:
+        """Whether a call computes on DTensors: replayed, it may wait for other processes, which replay other calls."""
+        nodes = (*self.nodes.parents[call.nodes[0]], *call.nodes)
+        return any(n_processes(self.nodes.value[node]) > 1 for node in nodes)
 
     def outcome(self, call: FunctionCall, node: int, value: Any, again: Any) -> Outcome:
         if call.function.name in UNDEFINED or _is_new_of_sizes(call):
@@ -386,6 +412,9 @@ class _Check:
             **{name: counts[_OUTCOMES[name]] for name in _OUTCOMES},
         )
         self._suggest_retrace(coverage)
+        if self.n_shared:
+            ops = plural(self.n_shared, "op")
+            self.notes.append(f"{ops} on DTensors not replayed: several processes compute them together")
         values = [self.nodes.value[node] for node in self.trace.op_nodes]
         # Jagged tensors are views of a dummy on the meta device, which is no value of the model.
         if any(isinstance(value, Tensor) and not value.is_nested and has_no_numbers(value) for value in values):

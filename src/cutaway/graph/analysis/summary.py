@@ -56,6 +56,7 @@ def _oddities(trace: Trace) -> list[str]:
     if trace.unexplained:
         labels = listed(op.label for op in trace.unexplained)
         lines.append(f"  UNEXPLAINED {labels}, made by code that capture cannot see")
+    lines += [f"  NOTE        {note}" for note in trace.notes]
     if (nonfinite := mention(trace)) is not None:
         lines.append(f"  NONFINITE   {nonfinite}")
     if trace.error is not None:

@@ -79,6 +79,7 @@ class _TraceDecoder:
             is_replay=_truth(head, "is_replay"),
             recomputed=tuple(self.columns.numbers("recomputed", None, high=self.n_nodes)),
             unexplained=self._unexplained(),
+            notes=tuple(self.columns.texts("notes", None)) if "notes" in self.columns else (),
             read_from=read_from,
             stored=self._stored_facts(nodes.name),
         )

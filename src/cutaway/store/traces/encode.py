@@ -52,6 +52,8 @@ def structure_of(trace: Trace) -> Structure:
         _named_nodes(name, ends, columns)
     columns.numbers("recomputed", list(tables.recomputed))
     columns.numbers("unexplained", list(tables.unexplained))
+    if tables.notes:
+        columns.texts("notes", list(tables.notes))
     _stored_facts(trace, columns)
     codes.write()
     return structure
