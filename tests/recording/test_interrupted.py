@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
-import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests import ROOT
+from tests import ROOT, warm_python
 from torch import Tensor, nn
 from torch.optim import optimizer as torch_optimizer
 
@@ -269,16 +267,14 @@ def test_memory_does_not_grow_over_two_hundred_steps(tmp_path: Path) -> None:
 # processes
 
 
-def program(tmp_path: Path, body: str, **about: Any) -> subprocess.Popen[str]:
+def program(tmp_path: Path, body: str, **about: Any) -> warm_python.Program:
     script = tmp_path / "program.py"
     script.write_text(
         "import os, signal, sys, time, torch\nfrom torch import nn\nimport cutaway\n"
         f"path = {str(tmp_path / 'run')!r}\n" + body
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1", **about}
-    return subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    return warm_python.start([str(script)], env=environment)
 
 
 TRAINING = """

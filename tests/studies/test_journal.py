@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests import warm_python
 from torch import Tensor, nn
 
 import cutaway
@@ -179,7 +177,7 @@ def metric():
     return model(torch.ones(2, 3)).mean(0)
 cutaway.studies.lesion(model, metric, at="1", each="unit", path=sys.argv[1])
 """
-    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=os.environ, check=False)
+    killed = warm_python.run(["-c", code, str(tmp_path)])
     assert killed.returncode == -signal.SIGKILL
     study = Study()
     study.run(tmp_path)

@@ -105,7 +105,7 @@ def test_one_goes_from_a_collection_to_its_units_to_rankings_and_back(viewer: Pa
     # The address holds it all, and the way back is that of the browser.
     viewer.wait_for_function("name => location.hash.includes(encodeURIComponent(name))", arg=second)
     address = viewer.url
-    viewer.go_back()
+    viewer.evaluate("() => history.back()")
     titled(viewer, "Units ranked by mine")
     viewer.goto("about:blank")
     viewer.goto(address)

@@ -135,7 +135,7 @@ def test_choices_are_made_by_keys_and_remembered_where_a_tensor_cannot_fulfill_t
     viewer.goto(f"{served.url}/#node=$target&of=grad/guess")
     shows(viewer, "Show", "value")
     says(viewer, "of", "grad/guess")
-    viewer.go_back()
+    viewer.evaluate("() => history.back()")
     shows(viewer, "Show", "of guess")
     viewer.goto(f"{served.url}/#node=head")
     shows(viewer, "Part", "main")
@@ -215,7 +215,7 @@ def test_tabs_palette_and_help_are_reached_by_click_and_key(viewer: Page, served
         keys.press(str(number))
         is_on(viewer, name)
     says(viewer, "tab", "notes")
-    viewer.go_back()
+    viewer.evaluate("() => history.back()")
     is_on(viewer, "Network")
     assert viewer.locator("img[src=x]").count() == 0  # which is a name in this run
     # The palette.
