@@ -309,3 +309,23 @@ def test_a_batch_size_that_is_no_number_is_said(tmp_path: Path) -> None:
         with pytest.warns(RuntimeWarning, match=r"run.step\(batch_size=\) got a str: pass the number of samples"):
             with run.step(batch_size="four"):  # type: ignore[arg-type]
                 pass
+
+
+def test_a_tensor_is_found_by_its_name_as_typed(tmp_path: Path) -> None:
+    model = mlp()
+    with cutaway.record(tmp_path / "run", model, every=1, samples=2) as run:
+        for _ in range(2):
+            with run.step():
+                hidden = model(torch.randn(3, 4))
+                run.tensor("train/hidden v1.0", hidden)
+                run.tensor("a%2Fb", hidden * 2)
+                run.tensor("plain", hidden * 3)
+    found = cutaway.load(tmp_path / "run")
+    for site in ("$train/hidden v1.0", "$train%2Fhidden%20v1%2E0"):
+        assert found[site].stats("norm").tolist() == found["."].stats("norm").tolist()
+        assert np.array_equal(found.at(1)[site].value, found.at(1)["."].value)
+        assert site in found
+        assert site in found.at(0)
+    assert np.array_equal(found.at(1)["$a%2Fb"].value, 2 * found.at(1)["."].value)
+    assert "$train/other" not in found
+    assert "$train/other" not in found.at(0)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.recording.statistics import held
+from cutaway.recording.statistics import launch_queue as held
 from cutaway.recording.statistics.summary import Summary
 
 

@@ -525,16 +525,47 @@ def test_meta_and_fake_tensors_have_only_a_count() -> None:
         assert np.isnan(list(values.values())).all()
 
 
-def test_of_sparse_tensors_the_stored_values_are_taken() -> None:
-    dense = torch.tensor([[0.0, 3.0], [-4.0, 0.0]])
+@pytest.mark.parametrize("kind", [Summary, OnDevice])
+def test_sparse_tensors_count_as_full_ones(kind: type[Summary]) -> None:
+    """The oracle is the dense tensor, in float64, with NumPy."""
+    generator = torch.Generator().manual_seed(0)
+    small = torch.tensor([[0.0, 3.0], [-4.0, 0.0]])
+    large = torch.randn(300, 40, generator=generator) * (torch.rand(300, 40, generator=generator) < 0.1) + 0.0
+    broken = small.clone()
+    broken[0, 1] = torch.nan
     twice = torch.sparse_coo_tensor(torch.tensor([[0, 0], [1, 1]]), torch.tensor([1.0, 2.0]), (2, 2))
+    rows = torch.sparse_coo_tensor(torch.tensor([[1, 3]]), torch.randn(2, 3, generator=generator), (50, 3))
+    nothing = torch.sparse_coo_tensor(torch.empty(2, 0, dtype=torch.int64), torch.empty(0), (3, 5))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tensors = [dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_csc()]
+        tensors = [small.to_sparse(), small.to_sparse_csr(), small.to_sparse_csc(), large.to_sparse()]
+        tensors += [
+            large.to_sparse_bsr((10, 10)),
+            -large.abs().to_sparse_csr(),
+            broken.to_sparse(),
+            twice,
+            rows,
+            nothing,
+        ]
+        dense = [tensor.to_dense().double().numpy() for tensor in tensors]
+    summary = kind("full", spectral_norm=True)
     for tensor in tensors:
-        assert (row(tensor, "full")["count"], row(tensor)["norm"]) == (2, 5)
-    assert (row(twice)["count"], row(twice)["max"]) == (1, 3)
+        summary.add(tensor, batch_dim=0, unit_dim=1)
     assert not twice.is_coalesced()
+    matrix = summary.matrix()
+    for number, whole in enumerate(dense):
+        found = dict(zip(summary.names, matrix[number].tolist(), strict=True))
+        truth = {
+            "count": whole.size, "mean": whole.mean(), "abs_mean": np.abs(whole).mean(), "std": whole.std(),
+            "norm": np.sqrt((whole**2).sum()), "min": whole.min(), "max": whole.max(), "zeros": (whole == 0).sum(),
+            "nans": np.isnan(whole).sum(), "infs": 0, "nonfinite": np.isnan(whole).any(),
+        }  # fmt: skip
+        for name, value in truth.items():
+            assert found[name] == pytest.approx(float(value), rel=1e-5, abs=1e-7, nan_ok=True), (number, name)
+        assert np.isnan(found["batch_std"])
+        assert summary.arrays(number) == {}
+        if whole.size <= 1024 and not np.isnan(whole).any():
+            assert found["p50"] == pytest.approx(np.median(whole), rel=1e-5)
 
 
 def test_of_quantized_tensors_what_they_stand_for() -> None:

@@ -111,7 +111,7 @@ def _fill_half_moments(moments: Tensor, numbers: list[int], values: list[Tensor]
 
 def _counts(counts: list[int], like: Tensor) -> Tensor:
     """Numbers on the device, without waiting."""
-    host = torch.tensor(counts, dtype=like.dtype)
+    host = torch.tensor(counts, dtype=like.dtype, device="cpu")
     return host.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else host.to(like.device)
 
 

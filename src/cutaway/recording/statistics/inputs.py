@@ -17,6 +17,7 @@ from torch import Tensor
 
 _DEPTH = 8
 _ORDINARY = (Tensor, torch.nn.Parameter)
+_SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 _NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16}) | {
     dtype for name, dtype in vars(torch).items() if name.startswith(("float8_", "float4_"))
 }
@@ -62,6 +63,11 @@ def plain_tensor(tensor: Any) -> Tensor | None:
     return result.resolve_neg()
 
 
+def is_sparse(tensor: Tensor) -> bool:
+    """Whether a tensor stores only some of its values; `plain_tensor` gives these, and all others are zero."""
+    return tensor.layout in _SPARSE
+
+
 def is_wrapped(tensor: Any) -> bool:
     """Whether a tensor is not an ordinary strided one."""
     if type(tensor) not in _ORDINARY or tensor.layout is not torch.strided:
@@ -80,7 +86,7 @@ def _unwrap(tensor: Any) -> Any:
         return tensor.detach().values()
     if tensor.layout is torch.sparse_coo:
         return tensor.detach().coalesce().values()
-    if tensor.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc):
+    if is_sparse(tensor):
         return tensor.detach().values()
     if tensor.layout is not torch.strided:
         return tensor.detach().to_dense()

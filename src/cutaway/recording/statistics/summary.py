@@ -21,7 +21,7 @@ from cutaway.core.statistics import StatisticTier, names_in_tiers
 from cutaway.recording.statistics import cpu_groups
 from cutaway.recording.statistics.cpu import CpuStatistics
 from cutaway.recording.statistics.device import DeviceArrays, DeviceStatistics
-from cutaway.recording.statistics.inputs import has_samples, is_wrapped, outside_transforms, plain_tensor
+from cutaway.recording.statistics.inputs import has_samples, is_sparse, is_wrapped, outside_transforms, plain_tensor
 from cutaway.recording.statistics.moments import StatisticTable
 from cutaway.recording.statistics.per_unit import MOST_UNITS, has_groups, sample_statistics, unit_statistics
 from cutaway.recording.statistics.spectral import bidiagonal, largest_singular_value
@@ -54,8 +54,9 @@ class Summary:
     Mean, std (population: divided by n), norm and batch_std follow IEEE rules: one NaN makes them NaN. Quantiles and
     histogram use the finite values among at most 1,024 samples. batch_std is the mean of the standard deviations over
     the samples, for at most 64 samples and 64 elements of each; NaN for fewer than two samples. Complex tensors count
-    by magnitude, DTensors by their local shard, sparse tensors by their stored values. A tensor without values (empty,
-    meta, fake) has a count and otherwise NaN.
+    by magnitude, DTensors by their local shard. Sparse tensors count as the full tensor, zeros included, but have no
+    batch_std and no statistics per unit or sample. A tensor without values (empty, meta, fake) has a count and
+    otherwise NaN.
 
     >>> summary = Summary()
     >>> summary.add(torch.tensor([3.0, -4.0]))
@@ -76,6 +77,8 @@ class Summary:
         self._has_more = self.is_full or spectral_norm
         self._lock = threading.Lock()
         self._counts: list[int] = []
+        self._n_stored: dict[int, int] = {}
+        """Sparse tensors → number of stored values."""
         self._extras: dict[int, _Extras] = {}
         self._cpu = CpuStatistics(is_full=self.is_full)
         self._devices: dict[torch.device, DeviceStatistics] = {}
@@ -197,6 +200,9 @@ class Summary:
 
     def _add(self, number: int, tensor: Tensor, batch_dim: int | None, unit_dim: int | None, is_stable: bool) -> None:
         values = plain_tensor(tensor)
+        is_sparse_ = is_sparse(tensor) and values is not None and tensor.numel() > 0
+        if is_sparse_ and values is not None and not values.numel():
+            values = values.new_zeros(1)  # it stores nothing: one of its zeros stands for all
         if values is None or not values.numel() or _is_capturing(values):
             self._counts.append(tensor.numel())
             return
@@ -205,17 +211,19 @@ class Summary:
         dim = batch_dim if has_dims and has_samples(values, batch_dim) else None
         if self.is_on_host(values):
             self._cpu.add(number, values, dim)
-            if self._has_more:
+            if self._has_more and not is_sparse_:
                 self._add_extras(number, values, batch_dim, unit_dim)
         else:
             device = self._device(values.device)
             if self.is_full:
                 dim = batch_dim if has_dims and has_groups(values, batch_dim) else None
-            device.add(number, values, dim, unit_dim, is_stable=is_stable)
-            matrix = bidiagonal(values) if self._is_spectral else None
+            device.add(number, values, dim, None if is_sparse_ else unit_dim, is_stable=is_stable)
+            matrix = bidiagonal(values) if self._is_spectral and not is_sparse_ else None
             if matrix is not None:
                 device.add_array(number, SPECTRAL, matrix)
-        self._counts.append(values.numel())
+        if is_sparse_:
+            self._n_stored[number] = values.numel()
+        self._counts.append(tensor.numel() if is_sparse_ else values.numel())
 
     def _device(self, device: torch.device) -> DeviceStatistics:
         if device not in self._devices:
@@ -254,6 +262,8 @@ class Summary:
             with torch._C._DisableAutocast(), outside_transforms():
                 self._fetched.update(device.fetch(table))
         self._cpu.fill(table)
+        for number, n_stored in self._n_stored.items():
+            table.add_zeros(number, n_stored)
         is_broken = ~np.isfinite(table.column("max") - table.column("min"))
         table.column("nonfinite")[:] = np.where(table.is_filled, is_broken, np.nan)
         table.column("batch_std")[is_broken] = np.nan  # the non-finite value may not be among the sampled ones

@@ -21,7 +21,16 @@ from cutaway.core.errors import (
 )
 from cutaway.core.formatting import nearest_hint
 from cutaway.core.sites import split_pass
-from cutaway.store.format.passes import Pass, PassKey, Tensors, is_selected, pass_name, pass_text, stack_passes
+from cutaway.store.format.passes import (
+    Pass,
+    PassKey,
+    Tensors,
+    as_recorded,
+    is_selected,
+    pass_name,
+    pass_text,
+    stack_passes,
+)
 from cutaway.store.format.records import GRAD, SAMPLE, UPDATE, VALUE, Layout, Row, Schema, StepRecord
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
@@ -101,9 +110,12 @@ class Step:
 
     def _find(self, site: object) -> Moment | None:
         """A tensor by any of its names, in the pass that the name selects."""
-        tensors = self._schema.tensors
         if not isinstance(site, str):
             return None
+        return self._lookup(site) or (self._lookup(as_recorded(site)) if site.startswith("$") else None)
+
+    def _lookup(self, site: str) -> Moment | None:
+        tensors = self._schema.tensors
         if tensors.rows(site):
             return Moment(self, tensors.site(site), VALUE)
         name, pass_ = split_pass(site)

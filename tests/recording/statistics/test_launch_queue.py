@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.recording.statistics.test_summary import OnDevice, column
 
-from cutaway.recording.statistics import held
+from cutaway.recording.statistics import launch_queue as held
 
 
 def test_a_tensor_that_may_change_is_read_as_it_was() -> None:
