@@ -34,6 +34,7 @@ Step = Callable[[], Any]
 PLAIN, ATTACHED, CORE, UPDATES = "plain", "attached, not recording", "core", "core, updates as well"
 OUTPUTS, NO_TRITON = "core, module outputs alone", "the same, without Triton"
 FULL, NAIVE = "full", "naive, .item()"
+FLIGHT = "flight recorder"
 OPTIONS: dict[str, dict[str, Any]] = {
     ATTACHED: {"every": [0]},
     CORE: {"every": 1, "updates": False},
@@ -41,8 +42,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     NO_TRITON: {"every": 1, "updates": False, "gradients": False, "parameters": False},
     FULL: {"every": 1, "statistics": "full", "updates": False},
     OUTPUTS: {"every": 1, "updates": False, "gradients": False, "parameters": False},
+    FLIGHT: {"every": None, "flight": True},
 }
-AIMS = {ATTACHED: 1.01, OUTPUTS: 1.1, UPDATES: 1.25, FULL: 2.0, NO_TRITON: 1.25}
+AIMS = {ATTACHED: 1.01, OUTPUTS: 1.1, UPDATES: 1.25, FULL: 2.0, NO_TRITON: 1.25, FLIGHT: 1.15}
 OVERALL_AIM = 1.01
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy")
 
@@ -261,6 +263,8 @@ def judged(rows: list[Row], whole: Paired) -> list[str]:
     for name in (CORE, NO_TRITON, UPDATES, FULL):
         added = (by_name[name].n_waits or 0) - plain
         lines.append(f"{name}: {added} waits for the GPU added, aim 1: {_verdict(added <= 1)}")
+    added = (by_name[FLIGHT].n_waits or 0) - plain
+    lines.append(f"{FLIGHT}: {added} waits for the GPU added, aim 0: {_verdict(added <= 0)}")
     lines.append(
         f"50 steps, one recorded: {whole.ratio:.3f} ×, aim ≤ {OVERALL_AIM}: {_verdict(whole.ratio <= OVERALL_AIM)}"
     )

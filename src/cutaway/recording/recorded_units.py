@@ -51,6 +51,10 @@ def untraced_note(batch_dim: int | None, sequence_first: str) -> str:
     )
 
 
+_MOST_FOUND = 10_000
+"""Largest number of adapted layouts that are kept: texts of all lengths have as many shapes."""
+
+
 class RecordedUnits:
     """The known layouts of a run's tensors.
 
@@ -68,10 +72,13 @@ class RecordedUnits:
         """Whether a step was traced, so that layouts come from the graph."""
         self._known: dict[str, dict[int, UnitLayout]] = {}
         """Site without a pass → pass, counted over the step → layout."""
+        self._found: dict[tuple[str, int, tuple[int, ...], int | None], UnitLayout | None] = {}
+        """Answers of `find`: adapting a layout takes tens of microseconds, and shapes repeat from step to step."""
 
     def learn(self, base: str, pass_: int, layout: UnitLayout) -> None:
         """Store the layout of one tensor."""
         self._known.setdefault(base, {})[pass_] = layout
+        self._found.clear()
 
     def find(self, base: str, pass_: int, tensor: Tensor, n_samples: int | None = None) -> UnitLayout | None:
         """The learned layout, adapted to the tensor's shape; None if there is none or if it does not fit.
@@ -79,6 +86,14 @@ class RecordedUnits:
         Args:
             n_samples: the batch size; needed where one dimension holds both samples and tokens.
         """
+        key = base, pass_, tensor.shape, n_samples
+        if key not in self._found:
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found[key] = self._adapted(base, pass_, tensor, n_samples)
+        return self._found[key]
+
+    def _adapted(self, base: str, pass_: int, tensor: Tensor, n_samples: int | None) -> UnitLayout | None:
         layout = layout_of_pass(self._known.get(base, {}), pass_)
         for count in (n_samples, None) if layout is not None and n_samples is not None else (None,):
             try:

@@ -417,3 +417,33 @@ def test_a_model_that_is_not_called_is_reported(tmp_path: Path) -> None:
                 nn.functional.linear(torch.randn(2, 4), model[0].weight).sum().backward()
         assert len(run.problems) == 1
         assert "sees no module outputs" in run.problems[0]
+
+
+@pytest.mark.cuda
+def test_a_watched_step_on_a_gpu_waits_for_nothing_and_has_torch_numbers(tmp_path: Path) -> None:
+    model = network().cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    norms = []
+    model[0].register_forward_hook(lambda _, args, result: norms.append(result.detach().norm()))
+    flight = cutaway.Flight(triggers=[cutaway.triggers.NonFinite()])
+    with cutaway.record(tmp_path / "run", model, every=None, flight=flight) as run:
+        for number in range(12):
+            x = torch.randn(64, 4, device="cuda")
+            if number == 9:
+                with torch.no_grad():
+                    model[2].bias[0] = float("nan")
+            torch.cuda.synchronize()
+            torch.cuda.set_sync_debug_mode("error" if number > 1 else "default")
+            with run.step():
+                loss = model(x).pow(2).mean()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                run.log(loss=loss)
+            torch.cuda.set_sync_debug_mode("default")
+    loaded = cutaway.load(tmp_path / "run")
+    assert loaded.problems == ()
+    assert loaded.steps[-1] == 9
+    assert "output of '2'" in reasons(loaded)[0]
+    assert loaded["0"].stats("norm").tolist() == pytest.approx(torch.stack(norms[:10]).tolist(), rel=1e-5)
+    assert [loaded.at(9)[site].stats["nonfinite"] for site in "01234"] == [0, 0, 1, 1, 1]

@@ -52,7 +52,7 @@ class StatisticTable:
     def add_zeros(self, number: int, n_stored: int) -> None:
         """Turn the statistics of the stored values of a sparse tensor into those of the whole tensor.
 
-        The others are zeros: `count` minus `n_stored`. The sample gets as many zeros as their share.
+        The others are zeros: `count` minus `n_stored`.
         """
         n = int(self.column("count")[number])
         n_zeros, share = n - n_stored, n_stored / n
@@ -66,11 +66,6 @@ class StatisticTable:
         for name, smaller in (("min", np.minimum), ("max", np.maximum)):
             self.column(name)[number] = smaller(self.column(name)[number], 0)  # NaN stays NaN
         self.column("zeros")[number] += n_zeros
-        sampled = self.samples[number, : min(n_stored, N_SAMPLES)].copy()
-        n_kept = n_stored if n <= N_SAMPLES else round(N_SAMPLES * share)
-        self.samples[number, : min(n, N_SAMPLES)] = 0
-        if n_kept:
-            self.samples[number, :n_kept] = sampled[np.arange(n_kept) * len(sampled) // n_kept]
 
     def put_moments(self, numbers: NDArray[np.int64], moments: Floats) -> None:
         """Write the moments of some rows, `[row, field of Moments]`."""

@@ -24,6 +24,7 @@ from cutaway.recording.statistics.device import DeviceArrays, DeviceStatistics
 from cutaway.recording.statistics.inputs import has_samples, is_sparse, is_wrapped, outside_transforms, plain_tensor
 from cutaway.recording.statistics.moments import StatisticTable
 from cutaway.recording.statistics.per_unit import MOST_UNITS, has_groups, sample_statistics, unit_statistics
+from cutaway.recording.statistics.quantiles import N_SAMPLES, distribution, sample_indices
 from cutaway.recording.statistics.spectral import bidiagonal, largest_singular_value
 
 Level = Literal["core", "full"]
@@ -34,6 +35,7 @@ TensorAndDims = tuple[Tensor, int | None, int | None]
 ARRAYS = ("unit", "samples")
 """The arrays of the level "full"."""
 SPECTRAL = "spectral"
+SPARSE = "sparse"
 
 _FLOATS = (torch.float32, torch.float64)
 _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
@@ -79,6 +81,8 @@ class Summary:
         self._counts: list[int] = []
         self._n_stored: dict[int, int] = {}
         """Sparse tensors → number of stored values."""
+        self._sparse_samples: dict[int, NDArray[np.float32]] = {}
+        """Sampled values of sparse tensors on the CPU, zeros included."""
         self._extras: dict[int, _Extras] = {}
         self._cpu = CpuStatistics(is_full=self.is_full)
         self._devices: dict[torch.device, DeviceStatistics] = {}
@@ -223,7 +227,21 @@ class Summary:
                 device.add_array(number, SPECTRAL, matrix)
         if is_sparse_:
             self._n_stored[number] = values.numel()
+            self._add_sparse_sample(number, values, tensor.numel())
         self._counts.append(tensor.numel() if is_sparse_ else values.numel())
+
+    def _add_sparse_sample(self, number: int, values: Tensor, n: int) -> None:
+        """Keep the sample of a sparse tensor of n elements: zeros and stored values by their share."""
+        n_stored = values.numel()
+        n_kept = n_stored if n <= N_SAMPLES else round(N_SAMPLES * n_stored / n)
+        sampled = sample_indices(n_stored)
+        indices = torch.from_numpy(sampled[np.arange(n_kept) * len(sampled) // max(n_kept, 1)])
+        sample = torch.zeros(min(n, N_SAMPLES), dtype=torch.float32, device=values.device)
+        sample[:n_kept] = values.reshape(-1)[indices.to(values.device)].to(torch.float32)
+        if self.is_on_host(values):
+            self._sparse_samples[number] = sample.numpy()
+        else:
+            self._device(values.device).add_array(number, SPARSE, sample)
 
     def _device(self, device: torch.device) -> DeviceStatistics:
         if device not in self._devices:
@@ -264,6 +282,9 @@ class Summary:
         self._cpu.fill(table)
         for number, n_stored in self._n_stored.items():
             table.add_zeros(number, n_stored)
+        samples = self._sparse_samples | {row: array for (row, name), array in self._fetched.items() if name == SPARSE}
+        for number, sample in samples.items():
+            table.put_distribution(np.array([number]), distribution(np.array(sample, np.float32, ndmin=2)))
         is_broken = ~np.isfinite(table.column("max") - table.column("min"))
         table.column("nonfinite")[:] = np.where(table.is_filled, is_broken, np.nan)
         table.column("batch_std")[is_broken] = np.nan  # the non-finite value may not be among the sampled ones

@@ -156,6 +156,9 @@ class SessionIndex:
         if not self.steps or step.step > self.steps[-1].step:
             self.steps.append(step)
             return
+        # Of any other step, this is damage: writers write them in order.
+        if "flight" not in step.about and not self.has_flight_ring:
+            raise DamagedError(f"step {step.step} follows step {self.steps[-1].step}")
         position = bisect_left(self.steps, step.step, key=lambda record: record.step)
         known = self.steps[position]
         if known.step != step.step:
