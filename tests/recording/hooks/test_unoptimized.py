@@ -17,12 +17,13 @@ import cutaway
 from cutaway.recording.hooks import unoptimized
 from cutaway.store.runs.run import Run
 
-X = torch.randn(4, 8)
+X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
 
 def net() -> nn.Sequential:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+    # Without a bias: before BatchNorm its gradient is rounding noise, which may change nothing.
+    return nn.Sequential(nn.Linear(8, 6, bias=False), nn.BatchNorm1d(6), nn.Linear(6, 3))
 
 
 def states(model: nn.Module) -> dict[str, Tensor]:
