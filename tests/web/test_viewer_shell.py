@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pytest
 from tests.server.served import Served
@@ -54,8 +56,8 @@ def is_on(page: Page, tab: str) -> None:
 
 def run_of(served: Served, page: Page, name: str = "base") -> dict[str, Any]:
     """What the server itself says of a run."""
-    [item] = [one for one in page.request.get(f"{served.url}/api/runs").json() if one["name"] == name]
-    found: dict[str, Any] = page.request.get(f"{served.url}/api/run/{item['id']}").json()
+    [item] = [one for one in json.load(urlopen(f"{served.url}/api/runs")) if one["name"] == name]
+    found: dict[str, Any] = json.load(urlopen(f"{served.url}/api/run/{item['id']}"))
     return found
 
 
