@@ -19,7 +19,16 @@ from cutaway.recording.settings import Settings
 from cutaway.recording.shutdown import CloseAtExit
 from cutaway.recording.step import RecordedStep, Role, Step
 from cutaway.recording.step_cycle import StepCycle
-from cutaway.recording.usage import CLOSED, NOT_ENTERED, SWAPPED_TENSOR, add_hint, check_kind, check_scalars
+from cutaway.recording.usage import (
+    BEGUN_TWICE,
+    CLOSED,
+    NOT_BEGUN,
+    NOT_ENTERED,
+    SWAPPED_TENSOR,
+    add_hint,
+    check_kind,
+    check_scalars,
+)
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Options, Writer
@@ -34,6 +43,8 @@ class Recorder:
         self._path = os.fspath(path)
         self._settings = settings
         self._created: Step | None = None
+        self._begun: Step | None = None
+        """The step that `begin_step` began."""
         self._cycle: StepCycle | None = None
         self._arrangement: list[dict[str, Any]] = []
         self._writer: Writer | None = None
@@ -95,6 +106,31 @@ class Recorder:
                 self.guard.report(NOT_ENTERED)
         self._created = Step(self, kind if kind is None else str(kind), number, batch_size)
         return self._created
+
+    def begin_step(self, kind: str | None = "", *, number: int | None = None, batch_size: int | None = None) -> Step:
+        """Begin a step where no `with` block fits, as in a callback; `end_step` ends it. Returns the step.
+
+        Args:
+            kind: the kind of step, as in `run.step`.
+            number: the step number, if you count steps yourself. Numbers must increase.
+            batch_size: the number of samples in the batch, if it cannot be inferred from the first model input.
+        """
+        if self._begun is not None and self._is_in(self._begun):
+            self.guard.report(BEGUN_TWICE)
+            self._begun.__exit__(None, None, None)
+        self._begun = self.step(kind, number=number, batch_size=batch_size)
+        return self._begun.__enter__()
+
+    def end_step(self) -> None:
+        """End the step that `begin_step` began, and write it if it is to be kept."""
+        begun, self._begun = self._begun, None
+        if begun is not None and (self._writer is None or self._is_in(begun)):
+            begun.__exit__(None, None, None)
+        elif self._writer is not None and self._is_open():
+            self.guard.report(NOT_BEGUN)
+
+    def _is_in(self, step: Step) -> bool:
+        return self._cycle is not None and self._cycle.open is step
 
     @property
     def recording(self) -> bool:

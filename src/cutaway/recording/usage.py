@@ -59,6 +59,10 @@ SWAPPED_TENSOR = InputTypeError(
 )
 NOT_ENTERED = InputError("run.step() was called without `with`, so the step is not recorded: write `with run.step():`.")
 NESTED = InputError("a step began inside another step, and counts as part of it: end the outer `with` block first.")
+BEGUN_TWICE = InputError(
+    "run.begin_step() was called before the last step ended, which is ended now: call run.end_step() after each step."
+)
+NOT_BEGUN = InputError("run.end_step() was called, but run.begin_step() has begun no step: call it before each step.")
 CLOSED = InputError("the run is closed, so nothing more is recorded: keep the loop inside `with cutaway.record(…)`.")
 NO_STEPS = InputError("no step was recorded because none was begun: put `with run.step():` around each.")
 NOT_CALLED = InputError(
