@@ -195,7 +195,7 @@ class Recorder:
                 self.guard.report(SWAPPED_TENSOR)
                 return
             if self._cycle is not None:
-                self._cycle.has_named |= role != "loss"  # `log` names losses by itself
+                self._cycle.has_named |= role != "loss"
             dims = (unit_dim,) if isinstance(unit_dim, int) else None if unit_dim is None else tuple(unit_dim)
             self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
 
@@ -214,6 +214,9 @@ class Recorder:
     def log(self, values: Mapping[str, Any] | None = None, /, **scalars: Any) -> None:
         """Log scalars: `run.log(loss=loss, lr=0.1)`. Works at every step and never waits for a GPU.
 
+        At a recorded step, a tensor with a gradient is also recorded as `$name`: as a loss if the step calls
+        `backward()` on it or on a sum that has it as a term.
+
         Args:
             values: numbers or one-element tensors by name, for names that are not Python identifiers.
             scalars: the same as keywords.
@@ -226,10 +229,11 @@ class Recorder:
         named = {**(values or {}), **scalars}
         if self._is_open():
             self.guard(self._cycle.scalars.add, self._cycle.at, named)
-        if self.recording:
+        step = self._recorded
+        if step is not None:
             for name, value in named.items():
                 if isinstance(value, Tensor) and value.requires_grad and value.numel() == 1:
-                    self.tensor(name, value, role="loss")
+                    self.guard(step.logged, str(name), value)
 
     def note(self, text: str, *, level: str = "info") -> None:
         """Add a note to the run, attached to the current step.

@@ -15,9 +15,10 @@ from torch import Tensor
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, plural, type_text
-from cutaway.core.pytree import escape
+from cutaway.core.sites import named_site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.facts.tables import FactTables
 from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.op_values import TracedStep
 from cutaway.recording.hooks.step_hooks import SiteFilter, StepHooks
@@ -27,7 +28,7 @@ from cutaway.recording.sample_fields import select_field
 from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.step_graph import StepGraphs
-from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
+from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey, merge_rows
 from cutaway.recording.usage import missing_samples
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
@@ -59,9 +60,11 @@ class RecordedStep:
         guard: ErrorGuard,
         *,
         units: RecordedUnits,
+        tables: FactTables,
         is_traced: bool,
     ) -> None:
         self._settings = settings
+        self._tables = tables
         self._guard = guard
         self._began = perf_counter()
         summary = Summary(settings.statistics, spectral_norm=settings.spectral_norm)
@@ -178,10 +181,10 @@ class RecordedStep:
 
     # called by the user
 
-    def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
+    def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> RecordedTensor:
         """Record a tensor that the user named."""
         role, node, part = about
-        key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
+        key = TensorKey(named_site(name), role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
             raise InputTypeError(f"run.tensor({name!r}) got {type_text(tensor)}: pass a torch.Tensor.")
         if key.role not in ROLES:
@@ -203,6 +206,11 @@ class RecordedStep:
             self.hooks.autograd.note(record, tensor, is_result=False)
         if self._traced is not None:
             self._traced.name(name if step_pass == 1 else f"{name}:{step_pass}", tensor)
+        return record
+
+    def logged(self, name: str, tensor: Tensor) -> None:
+        """Record a one-element tensor that the user logged; its role is decided at the end of the step."""
+        self.hooks.may_be_loss(tensor, self.tensor(name, tensor, ("value", "", ""), (None, None)))
 
     def _layout(self, tensor: Tensor, key: TensorKey, dims: Dims) -> UnitLayout | None:
         """The layout of a tensor that the user named; dimensions that the user states take precedence."""
@@ -228,6 +236,7 @@ class RecordedStep:
     def write(self, writer: Writer, graphs: StepGraphs, number: int, kind: str, order: dict[Any, int]) -> int:
         """Give the step to the writer. Returns its size in bytes."""
         self._guard(self.hooks.gradients.finish)
+        self._guard(self.hooks.mark_losses)
         rows, values = self.tensors.rows(), self.tensors.values()
         extra_arrays: dict[Row, Raw] = {}
         if self._settings.statistics == "full":
@@ -256,8 +265,13 @@ class RecordedStep:
             self.about["structure"] = structure
         # Here and not in the writer's thread: two threads that both run Python slow each other down (the GIL).
         matrix = _matrix(self.tensors.summary, numbers, len(all_rows))
+        self._guard(self._write_facts)
         writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
         return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
+
+    def _write_facts(self) -> None:
+        summary = self.tensors.summary
+        self.about["facts"] = self.hooks.facts.plain(self._tables, summary.matrix(), summary.names)
 
     def _derive_structure(self, graphs: StepGraphs, kind: str, schema: int) -> None:
         if self._traced is not None and self._is_traced:

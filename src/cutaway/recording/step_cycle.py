@@ -9,6 +9,7 @@ from typing import Any
 from cutaway.core.errors import InputError
 from cutaway.recording.environment import module_tree, to_plain
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.facts.tables import FactTables
 from cutaway.recording.hooks.step_hooks import SiteFilter
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
@@ -66,6 +67,7 @@ class StepCycle:
         )
         self.scalars = PendingScalars(writer.scalars)
         self.graphs = StepGraphs(writer)
+        self._tables = FactTables(writer)
         self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
 
     @property
@@ -156,7 +158,13 @@ class StepCycle:
         self.describe_modules()
         is_traced = self._settings.graph and self.graphs.needs_trace(step.kind)
         recorded = RecordedStep(
-            self._settings, self.models, self._filter, self._guard, units=self._units, is_traced=is_traced
+            self._settings,
+            self.models,
+            self._filter,
+            self._guard,
+            units=self._units,
+            tables=self._tables,
+            is_traced=is_traced,
         )
         recorded.has_late_kind = step.has_late_kind
         if step.batch_size is not None:

@@ -7,6 +7,7 @@ of the first gradient. The copy is made only where more may come: for a retained
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cutaway.recording.error_guard import ErrorGuard
-from cutaway.recording.hooks.backward_calls import BackwardCalls
+from cutaway.recording.hooks.backward_calls import BackwardCall, BackwardCalls
 from cutaway.recording.tensors import RecordedTensor, StepTensors
 from cutaway.store.format.records import GRAD, INNER_GRAD
 
@@ -59,7 +60,10 @@ class Gradients:
         self._guard = guard
         self._most_bytes = most_bytes
         self._n_bytes = 0
-        self._calls = BackwardCalls(get_ident())
+        self.calls = BackwardCalls(get_ident())
+        self.on_first: Callable[[Tensor], None] = lambda parameter: None
+        """Callback: the first gradient of the step arrives at this parameter."""
+        self._has_arrived = False
         self._handles: list[Any] = []
         self._parameters: list[Tensor] = []
         """Parameters that have a hook."""
@@ -85,10 +89,28 @@ class Gradients:
         """Record gradients that flow into a parameter, except parts of the `grad` that the optimizer reads."""
 
         def arrived(grad: Tensor) -> None:
-            call = self._calls.current()
+            call = self._note_arrival(parameter)
             if self.loss or call is None or not call.accumulates:
                 self._guard(self._add, grad, record, [], True)
 
+        self._hook_leaf(parameter, arrived)
+
+    def watch_parameter(self, parameter: Tensor) -> None:
+        """Record nothing, but learn of the backward pass."""
+
+        def arrived(grad: Tensor) -> None:
+            self._note_arrival(parameter)
+
+        self._hook_leaf(parameter, arrived)
+
+    def _note_arrival(self, parameter: Tensor) -> BackwardCall | None:
+        call = self.calls.current()
+        if not self._has_arrived and call is not None and call.accumulates:
+            self._has_arrived = True
+            self._guard(self.on_first, parameter)
+        return call
+
+    def _hook_leaf(self, parameter: Tensor, arrived: Callable[[Tensor], None]) -> None:
         # Does what `register_hook` does for a leaf, without creating a handle, which costs more than the rest.
         hooks: Any = parameter._backward_hooks
         if hooks is None:
@@ -111,7 +133,7 @@ class Gradients:
     # arrival
 
     def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
-        call = self._calls.current()
+        call = self.calls.current()
         if call is None:
             self.notes[_UNKNOWN] = None
         elif _is_batched(grad):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from threading import get_ident
 from typing import Any
 
@@ -17,6 +18,8 @@ from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.facts.collector import StepFacts
+from cutaway.recording.facts.losses import LossNode, loss_node
 from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.gradients import Gradients, coalesce_sparse
 from cutaway.recording.hooks.module_calls import CallWrappers
@@ -57,12 +60,17 @@ class StepHooks:
         self._unhooked = [parameter for parameter in models.parameters if not parameter.is_buffer]
         """Parameters without a gradient hook so far."""
         self.gradients = Gradients(tensors, guard, most_bytes=most_update_bytes)
+        self.facts = StepFacts(models, guard)
+        self.facts.n_backward = lambda: self.gradients.calls.n_backward
+        self.gradients.calls.on_backward = self.facts.backward_began
+        self.gradients.on_first = self.facts.gradient_arrives
         self._read_ids: set[int] = set()
         self._before: dict[int, Tensor] = {}
         self.autograd: AutogradGraph | None = None
         """Builds the dependency graph from autograd, if the step is not traced."""
         self.n_inputs = 0
         """Number of tensors that the models were given."""
+        self._may_be_losses: list[tuple[RecordedTensor, LossNode | None]] = []
         self._notes: dict[str, None] = {}
 
     @property
@@ -76,11 +84,13 @@ class StepHooks:
         """Install all hooks."""
         self._calls.start(module for module, _ in self._models.modules.values())
         optimizers.subscribe(self)
+        self.facts.start()
         self.hook_parameters()
 
     def stop(self) -> None:
         """Remove all hooks. Idempotent."""
         optimizers.unsubscribe(self)
+        self.facts.stop()
         self._calls.stop()
         self.gradients.remove_hooks()
         self.tensors.forget_identities()
@@ -101,6 +111,7 @@ class StepHooks:
     def _record_inputs(self, module: nn.Module, args: Any, kwargs: Any, is_root: bool) -> None:
         given = [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)]
         if is_root:
+            self.facts.model_called()
             self.hook_parameters()
             self.n_inputs += len(given)
             self.tensors.selection.infer_batch_size(tensor for _, tensor in given)
@@ -132,10 +143,12 @@ class StepHooks:
         step_pass = self.tensors.step_pass(address)
         for path, tensor in results:
             end = f"@out.{path}" if path else ""
-            role = "loss" if tensor.dim() == 0 and tensor.requires_grad and is_root else "value"
-            key = TensorKey(address + end, address, pass_, self.tensors.iteration, role, step_pass=step_pass)
+            key = TensorKey(address + end, address, pass_, self.tensors.iteration, "value", step_pass=step_pass)
             names = [f"{other}{end}" for other in others]
-            self._record(tensor, key, names, is_result=is_root, layout=self._layout(key, tensor, module, path))
+            layout = self._layout(key, tensor, module, path)
+            record = self._record(tensor, key, names, is_result=is_root, layout=layout)
+            if record is not None and is_root and tensor.dim() == 0 and tensor.requires_grad:
+                self.may_be_loss(tensor, record)
         if is_root:
             self.on_return()
 
@@ -158,14 +171,26 @@ class StepHooks:
         *,
         is_result: bool = False,
         layout: UnitLayout | None = None,
-    ) -> None:
+    ) -> RecordedTensor | None:
         if not self._filter.covers(key.base, key.pass_) or _is_transformed(tensor):
-            return
+            return None
         record, is_new = self.tensors.add(tensor, key, others, layout=layout)
         if is_new:
             self.hook_gradient(tensor, record)
         if self.autograd is not None:
             self.autograd.note(record, tensor, is_result=is_result)
+        return record
+
+    def may_be_loss(self, tensor: Tensor, record: RecordedTensor) -> None:
+        """Note a tensor that is a loss if the step calls `backward()` on it, before or after this call."""
+        self._may_be_losses.append((record, loss_node(tensor)))
+
+    def mark_losses(self) -> None:
+        """Give the losses their role, at the end of the step."""
+        losses = self.gradients.calls.losses
+        for record, node in self._may_be_losses:
+            if node in losses and record.key.role == "value":
+                self.tensors.rekey(record.key, replace(record.key, role="loss"))
 
     def parameter_and_buffer_names(self) -> dict[int, str]:
         """Names of parameters and buffers by tensor id."""
@@ -193,13 +218,16 @@ class StepHooks:
 
     def hook_parameters(self) -> None:
         """Register gradient hooks on parameters. Call it again for parameters that require gradients only now."""
-        if self._filter.gradients and self._unhooked:
+        if self._unhooked:
             candidates, self._unhooked = self._unhooked, []
             for parameter in candidates:
                 if not parameter.tensor.requires_grad:
                     self._unhooked.append(parameter)
-                elif parameter.tensor.is_leaf and self._filter.covers_parameter(parameter.names[0]):
-                    self.gradients.hook_parameter(parameter.tensor, self._parameter_record(parameter))
+                elif parameter.tensor.is_leaf:
+                    if self._filter.gradients and self._filter.covers_parameter(parameter.names[0]):
+                        self.gradients.hook_parameter(parameter.tensor, self._parameter_record(parameter))
+                    else:
+                        self.gradients.watch_parameter(parameter.tensor)
 
     def _parameter_record(self, parameter: NamedParameter) -> RecordedTensor:
         record = self._parameters.get(id(parameter.tensor))
@@ -218,6 +246,7 @@ class StepHooks:
     def _read_parameters(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if get_ident() != self._thread:
             return
+        self.facts.before_step(optimizer)
         has_closure = _has_closure(args, kwargs)
         parameters = self._parameters_of(optimizer)
         scale = getattr(optimizer, "grad_scale", None)
@@ -259,6 +288,7 @@ class StepHooks:
                     # Into the copy: another tensor of the size of each parameter would raise the peak memory.
                     change = torch.sub(_local(parameter.tensor), before, out=before)
                     self.tensors.add_derived(change, self._parameter_record(parameter), UPDATE)
+        self.facts.after_step()
 
     def _read_value(self, parameter: NamedParameter) -> None:
         if id(parameter.tensor) not in self._read_ids:
@@ -277,7 +307,7 @@ class StepHooks:
         # A fused optimizer under GradScaler unscales inside its kernel; `.grad` is still scaled here.
         if isinstance(scale, Tensor):
             grad = grad.to(torch.promote_types(grad.dtype, torch.float32)) / scale
-        self.tensors.add_derived(grad, self._parameter_record(parameter), GRAD)
+        self.facts.gradient_read(self.tensors.add_derived(grad, self._parameter_record(parameter), GRAD))
 
     def read_remaining(self) -> None:
         """At the end of the step, read the parameters and gradients that no optimizer has read."""
