@@ -30,6 +30,8 @@ from cutaway.recording import (
     tensors,
     values,
 )
+from cutaway.recording.facts import collector, losses, tables, training_calls
+from cutaway.recording.held import held_hooks, held_step, sample_choice
 from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values
 from cutaway.recording.hooks import step_hooks as hooks_module
 from cutaway.recording.statistics import summary
@@ -91,7 +93,8 @@ SHIELDS = {
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
     autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
-    op_values, scalars, recorder, tensors, summary, step, step_cycle, step_graph, models,
+    op_values, scalars, recorder, tensors, summary, step, step_cycle, step_graph, models, collector, losses, tables,
+    training_calls, held_hooks, held_step, sample_choice,
 )  # fmt: skip
 CONSTRUCTION = {"record", "_rank", "_as_module", "RecordedModels.__init__", "StepCycle.__init__", "_Several.__init__"}
 

@@ -22,6 +22,7 @@ from cutaway.recording.step_cycle import StepCycle
 from cutaway.recording.usage import (
     BEGUN_TWICE,
     CLOSED,
+    KEEP_OUTSIDE,
     NOT_BEGUN,
     NOT_ENTERED,
     SWAPPED_TENSOR,
@@ -164,6 +165,42 @@ class Recorder:
     def problems(self) -> tuple[str, ...]:
         """What has gone wrong so far: failures, what could not be seen or written; `Run.problems` is the same list."""
         return () if self._writer is None else (*self._earlier_problems, *self._writer.problems)
+
+    def keep(
+        self,
+        kind: str | None = None,
+        *,
+        samples: int | Sequence[int] | Sequence[bool] | Tensor | None = None,
+        by: Sequence[float] | Tensor | None = None,
+        per: str | None = None,
+    ) -> None:
+        """Keep a step that began with `run.step(kind=None)`, now that its results are known.
+
+            with run.step(kind=None):
+                losses = loss_fn(model(x), y)  # one per sample
+                losses.mean().backward()
+                if losses.max() > 5:
+                    run.keep("hard", samples=8, by=losses)
+
+        The step is written if its kind is due. Without `keep`, and unless you set `step.kind`, it is dropped.
+
+        Args:
+            kind: the kind of the step; None leaves what it is.
+            samples: the samples to store values of: how many, their indices, or a mask with one truth value per
+                sample. By default those that `cutaway.record` was told to store.
+            by: one number per sample, such as its loss: store the samples with the largest.
+            per: a field of `run.samples`, such as "label": store as many samples of each of its categories.
+        """
+        if self._cycle is None or not self._is_open():
+            return
+        step = self._cycle.open
+        if step is None:
+            self.guard.report(KEEP_OUTSIDE)
+            return
+        if kind is not None or step.kind is None:
+            step.kind = str(kind or "")
+        if step.recorded is not None:
+            self.guard(step.choose, samples, by, per)
 
     # added by the user
 

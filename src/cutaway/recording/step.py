@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
@@ -18,7 +18,11 @@ from cutaway.core.formatting import hint, plural, type_text
 from cutaway.core.sites import named_site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.facts.losses import loss_node
 from cutaway.recording.facts.tables import FactTables
+from cutaway.recording.held.held_hooks import HeldHooks
+from cutaway.recording.held.held_step import HeldStep
+from cutaway.recording.held.sample_choice import SampleChoice, entries_of, hold_field
 from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.op_values import TracedStep
 from cutaway.recording.hooks.step_hooks import SiteFilter, StepHooks
@@ -29,7 +33,7 @@ from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.step_graph import StepGraphs
 from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey, merge_rows
-from cutaway.recording.usage import missing_samples
+from cutaway.recording.usage import KEEP_FULL, KEEP_TOO_LATE, missing_samples
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
@@ -62,6 +66,7 @@ class RecordedStep:
         units: RecordedUnits,
         tables: FactTables,
         is_traced: bool,
+        overwritten: set[str] | None = None,
     ) -> None:
         self._settings = settings
         self._tables = tables
@@ -70,13 +75,20 @@ class RecordedStep:
         summary = Summary(settings.statistics, spectral_norm=settings.spectral_norm)
         self.tensors = StepTensors(summary, SampleSelection(settings.samples, settings.batch_dim or 0))
         most = settings.most_update_bytes
-        self.hooks = StepHooks(models, self.tensors, site_filter, guard, units=units, most_update_bytes=most)
+        ops = [site for site in settings.at if site.op is not None]
+        # The values of ops cannot be held: a step that records them is recorded at once.
+        hooks = HeldHooks if overwritten is not None and not ops else StepHooks
+        self.hooks = hooks(models, self.tensors, site_filter, guard, units=units, most_update_bytes=most)
+        if isinstance(self.hooks, HeldHooks):
+            gradients, sites = self.hooks.gradients, overwritten if overwritten is not None else set()
+            self.hooks.held = HeldStep(self.tensors, gradients, guard, overwritten=sites, most_bytes=most)
         self.hooks.on_return = self._resolve_units
         self._units = units
         self._traced: TracedStep | None = None
-        ops = [site for site in settings.at if site.op is not None]
         if (is_traced or ops) and models.is_traceable:
             self._traced = TracedStep(models.root, ops, self.tensors, self.hooks.hook_gradient, guard)
+            if isinstance(self.hooks, HeldHooks):
+                self._traced.before_write = self.hooks.held.before_write
         elif is_traced:
             self.hooks.autograd = AutogradGraph()
         if ops and self._traced is None:
@@ -85,6 +97,10 @@ class RecordedStep:
         self._is_traced = is_traced
         self.lost_values = 0
         """Number of tensors that were overwritten before their unit and sample dimensions were known."""
+        self._choice: SampleChoice | None = None
+        self._held_fields: dict[str, Any] = {}
+        """What `run.samples` got, until the step is kept."""
+        self._n_named: dict[str, int] = {}
         self._fields: dict[str, Any] = {}
         self._field_lengths: dict[str, int] = {}
         self.about: dict[str, Plain] = {}
@@ -156,6 +172,29 @@ class RecordedStep:
                 f"statistics per unit: {reason}; set it with unit_dim="
             )
 
+    def choose(self, choice: SampleChoice) -> None:
+        """Choose the samples to store when the step is kept."""
+        if not isinstance(self.hooks, HeldHooks):
+            raise KEEP_TOO_LATE
+        self._choice = choice
+
+    def keep(self) -> None:
+        """Record what was held until now; does nothing for a step that is recorded at once."""
+        if isinstance(self.hooks, HeldHooks):
+            if self._choice is not None:
+                self._guard(self._select_samples, self._choice)
+            fields, self._held_fields = self._held_fields, {}
+            self._guard(self.hooks.keep)
+            self._guard(self.samples, fields)
+
+    def _select_samples(self, choice: SampleChoice) -> None:
+        assert isinstance(self.hooks, HeldHooks)
+        if self.hooks.held.was_full:
+            raise KEEP_FULL
+        indices = choice.indices({name: entries_of(values) for name, values in self._held_fields.items()})
+        self.tensors.selection.samples = indices
+        self.about["samples"] = list(indices)
+
     def stop(self, error: BaseException | None) -> None:
         """Read the remaining parameters and gradients, and remove the hooks."""
         self._guard(self._resolve_units, True)
@@ -181,8 +220,14 @@ class RecordedStep:
 
     # called by the user
 
-    def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> RecordedTensor:
-        """Record a tensor that the user named."""
+    def tensor(
+        self, name: str, tensor: Tensor, about: About, dims: Dims, then: Callable[[RecordedTensor], None] | None = None
+    ) -> None:
+        """Record a tensor that the user named.
+
+        Args:
+            then: called with its record, when it has one.
+        """
         role, node, part = about
         key = TensorKey(named_site(name), role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
@@ -195,6 +240,21 @@ class RecordedStep:
                 f"run.tensor({name!r}, batch_dim={dims[0]}) is out of range: the tensor has "
                 f"{plural(tensor.dim(), 'dimension')}, {list(tensor.shape)}."
             )
+        self._n_named[name] = n = self._n_named.get(name, 0) + 1
+        if self._traced is not None:
+            self._traced.name(name if n == 1 else f"{name}:{n}", tensor)
+
+        def record(value: Tensor) -> None:
+            named = self._add_named(value, key, dims)
+            if then is not None:
+                then(named)
+
+        if isinstance(self.hooks, HeldHooks) and not self.hooks.held.is_over:
+            self.hooks.hold_named(key.base, tensor, record)
+        else:
+            record(tensor)
+
+    def _add_named(self, tensor: Tensor, key: TensorKey, dims: Dims) -> RecordedTensor:
         pass_ = self.tensors.next_pass(key.base)
         step_pass = self.tensors.step_pass(key.base)
         key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
@@ -204,13 +264,12 @@ class RecordedStep:
             self.hooks.hook_gradient(tensor, record)
         if self.hooks.autograd is not None:
             self.hooks.autograd.note(record, tensor, is_result=False)
-        if self._traced is not None:
-            self._traced.name(name if step_pass == 1 else f"{name}:{step_pass}", tensor)
         return record
 
     def logged(self, name: str, tensor: Tensor) -> None:
         """Record a one-element tensor that the user logged; its role is decided at the end of the step."""
-        self.hooks.may_be_loss(tensor, self.tensor(name, tensor, ("value", "", ""), (None, None)))
+        node = loss_node(tensor)
+        self.tensor(name, tensor, ("value", "", ""), (None, None), lambda record: self.hooks.may_be_loss(node, record))
 
     def _layout(self, tensor: Tensor, key: TensorKey, dims: Dims) -> UnitLayout | None:
         """The layout of a tensor that the user named; dimensions that the user states take precedence."""
@@ -226,7 +285,9 @@ class RecordedStep:
     def samples(self, fields: Mapping[str, Any]) -> None:
         """Keep the fields of the stored samples."""
         selection = self.tensors.selection
-        if not selection.is_off:
+        if isinstance(self.hooks, HeldHooks) and not self.hooks.held.is_over:
+            self._held_fields |= {name: hold_field(values) for name, values in fields.items() if values is not None}
+        elif not selection.is_off:
             for name, values in fields.items():
                 if values is not None:
                     self._fields[name], self._field_lengths[name] = select_field(name, values, selection)
@@ -306,6 +367,12 @@ class Step:
     def discard(self) -> None:
         """Do not write this step."""
         self.is_discarded = True
+
+    def choose(self, samples: Any, by: Any, per: str | None) -> None:
+        """Choose the samples to store; `run.keep` calls it."""
+        choice = SampleChoice.of(samples, by, per)
+        if choice is not None and self.recorded is not None:
+            self.recorded.choose(choice)
 
     def __enter__(self) -> Step:
         self.is_entered = True

@@ -68,6 +68,8 @@ class StepCycle:
         self.scalars = PendingScalars(writer.scalars)
         self.graphs = StepGraphs(writer)
         self._tables = FactTables(writer)
+        self._overwritten: set[str] = set()
+        """Sites that steps have seen overwritten: a step that may be dropped must copy them at once."""
         self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
 
     @property
@@ -165,6 +167,7 @@ class StepCycle:
             units=self._units,
             tables=self._tables,
             is_traced=is_traced,
+            overwritten=self._overwritten if step.has_late_kind else None,
         )
         recorded.has_late_kind = step.has_late_kind
         if step.batch_size is not None:
@@ -185,10 +188,13 @@ class StepCycle:
         recorded = step.recorded
         try:
             if recorded is not None:
-                self._guard(recorded.stop, error)
-                step.recorded = None
                 step.kind = step.kind if step.kind is None else str(step.kind)
-                if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
+                is_kept = not step.is_discarded and (not step.has_late_kind or self._is_due(step))
+                if is_kept:
+                    self._guard(recorded.keep)
+                    self._guard(recorded.stop, error)
+                step.recorded = None
+                if is_kept and recorded.is_whole:
                     self._guard(self._write, step, recorded)
         finally:
             self.release(step, recorded)

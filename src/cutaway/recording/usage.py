@@ -63,6 +63,15 @@ BEGUN_TWICE = InputError(
     "run.begin_step() was called before the last step ended, which is ended now: call run.end_step() after each step."
 )
 NOT_BEGUN = InputError("run.end_step() was called, but run.begin_step() has begun no step: call it before each step.")
+KEEP_OUTSIDE = InputError("run.keep() was called outside a step: call it inside `with run.step(kind=None):`.")
+KEEP_TOO_LATE = InputError(
+    "run.keep(samples=) has no effect in a step that is recorded at once: begin the step with run.step(kind=None), so "
+    "that its values are held until you choose. A step that records ops (at='…/softmax') is always recorded at once."
+)
+KEEP_FULL = InputError(
+    "run.keep(samples=) has no effect in this step: it held more bytes than most_update_bytes, so its values were "
+    "stored before you chose. Raise most_update_bytes=."
+)
 CLOSED = InputError("the run is closed, so nothing more is recorded: keep the loop inside `with cutaway.record(…)`.")
 NO_STEPS = InputError("no step was recorded because none was begun: put `with run.step():` around each.")
 NOT_CALLED = InputError(

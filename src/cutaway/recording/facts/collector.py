@@ -32,7 +32,7 @@ MODES = "modes"
 
 
 @dataclass(slots=True)
-class _OptimizerStep:
+class OptimizerStepFacts:
     """One step of an optimizer, or one that the scaler skipped."""
 
     optimizer: Optimizer
@@ -58,8 +58,8 @@ class StepFacts:
         self._thread = get_ident()
         self._modes: tuple[tuple[bool, ...], tuple[bool, ...]] | None = None
         self._has_other_modes = False
-        self._steps: list[_OptimizerStep] = []
-        self._reads: _OptimizerStep | None = None
+        self._steps: list[OptimizerStepFacts] = []
+        self.reads: OptimizerStepFacts | None = None
         """The optimizer step whose gradients are being read."""
         self._n_stepped: dict[int, int] = {}
         self._n_before_scaler = 0
@@ -113,25 +113,25 @@ class StepFacts:
         found_inf = getattr(optimizer, "found_inf", None)  # a fused optimizer decides in its kernel whether to skip
         if isinstance(found_inf, Tensor):
             step.is_skipped = found_inf.detach().clone()
-        self._reads = step
+        self.reads = step
         self._n_stepped[id(optimizer)] = self._n_stepped.get(id(optimizer), 0) + 1
 
     def gradient_read(self, gradient: RecordedTensor) -> None:
         """The gradient of a parameter was recorded as the optimizer reads it."""
-        if self._reads is not None:
-            self._reads.gradients.append(gradient)
+        if self.reads is not None:
+            self.reads.gradients.append(gradient)
 
     def after_step(self) -> None:
         """The optimizer has stepped."""
-        self._reads = None
+        self.reads = None
         self._is_pending = False
 
-    def _add_step(self, optimizer: Optimizer) -> _OptimizerStep:
+    def _add_step(self, optimizer: Optimizer) -> OptimizerStepFacts:
         options = [
             {name: _copied(value) for name, value in group.items() if name != "params"}
             for group in optimizer.param_groups
         ]
-        self._steps.append(_OptimizerStep(optimizer, options))
+        self._steps.append(OptimizerStepFacts(optimizer, options))
         return self._steps[-1]
 
     def scaler_begins(self, optimizer: Any) -> None:
@@ -212,7 +212,7 @@ class StepFacts:
         return tables.write(MODES, content)
 
     def _step_facts(
-        self, step: _OptimizerStep, tables: FactTables, norms: NDArray[np.float32] | None
+        self, step: OptimizerStepFacts, tables: FactTables, norms: NDArray[np.float32] | None
     ) -> dict[str, Plain]:
         known = {id(parameter.tensor): parameter.names[0] for parameter in self._models.parameters}
         names = [[known.get(id(tensor), "") for tensor in group["params"]] for group in step.optimizer.param_groups]

@@ -43,6 +43,17 @@ class _Sum:
     """Whether another sum refers to the same tensor."""
 
 
+@dataclass(slots=True)
+class Arrival:
+    """A gradient that has arrived, and under which circumstances."""
+
+    grad: Tensor
+    call: BackwardCall | None
+    loss: str
+    version: int | None = None
+    """The version counter of the gradient, if it is held."""
+
+
 class Gradients:
     """Records gradients as they arrive.
 
@@ -132,16 +143,26 @@ class Gradients:
 
     # arrival
 
+    def arrival(self, grad: Tensor) -> Arrival:
+        """A gradient that arrives now, with what is known only now: the call and the loss."""
+        if is_batched(grad):
+            self.notes[_BATCHED] = None
+        return Arrival(grad, self.calls.current(), self.loss)
+
     def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
-        call = self.calls.current()
+        self.add_arrival(self.arrival(grad), record, names, is_leaf)
+
+    def add_arrival(self, arrival: Arrival, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
+        """Record a gradient, now or after it arrived."""
+        grad, call = arrival.grad, arrival.call
         if call is None:
             self.notes[_UNKNOWN] = None
-        elif _is_batched(grad):
+        elif is_batched(grad):
             self.notes[_BATCHED] = None
         elif not call.accumulates:
             self._direct.append((record, INNER_GRAD, self._tensors.add_derived(grad, record, INNER_GRAD)))
         else:
-            names = [*names, f"{GRAD}/{self.loss}"] if self.loss else names
+            names = [*names, f"{GRAD}/{arrival.loss}"] if arrival.loss else names
             if record.is_recomputed and call.retains_graph:
                 self._sums_recomputed = True
             may_repeat = is_leaf or call.retains_graph or (record.is_recomputed and self._sums_recomputed)
@@ -257,7 +278,7 @@ def coalesce_sparse(grad: Tensor) -> Tensor:
     return grad.coalesce() if grad.is_sparse and not grad.is_coalesced() else grad
 
 
-def _is_batched(grad: Tensor) -> bool:
+def is_batched(grad: Tensor) -> bool:
     """Whether it is a wrapper inside vmap that stands for many gradients."""
     return bool(
         torch._C._functorch.is_functorch_wrapped_tensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)

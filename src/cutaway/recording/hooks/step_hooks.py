@@ -101,15 +101,17 @@ class StepHooks:
     def _is_in_step(self) -> bool:
         """Whether the current call belongs to the step: yes in its own thread and in threads of the backward pass."""
         # torch.jit.trace calls the modules as well, which is no forward pass of the step.
-        return (get_ident() == self._thread or _in_backward()) and torch._C._get_tracing_state() is None
+        return (get_ident() == self._thread or in_backward()) and torch._C._get_tracing_state() is None
 
     def _on_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         is_root = id(module) in self._models.roots
-        if (is_root or self._filter.inputs) and self._is_in_step() and not _in_backward():
+        if (is_root or self._filter.inputs) and self._is_in_step() and not in_backward():
             self._guard(self._record_inputs, module, args, kwargs, is_root)
 
     def _record_inputs(self, module: nn.Module, args: Any, kwargs: Any, is_root: bool) -> None:
-        given = [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)]
+        self._record_given(module, [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)], is_root)
+
+    def _record_given(self, module: nn.Module, given: list[tuple[str, Tensor]], is_root: bool) -> None:
         if is_root:
             self.facts.model_called()
             self.hook_parameters()
@@ -133,10 +135,13 @@ class StepHooks:
             self._guard(self._record_results, module, result)
 
     def _record_results(self, module: nn.Module, result: Any) -> None:
+        results = tensors_in(result, id(module) in self._models.roots)
+        self._record_outputs(module, results, is_recomputed=in_backward())
+
+    def _record_outputs(self, module: nn.Module, results: list[tuple[str, Tensor]], *, is_recomputed: bool) -> None:
         address, *others = self._models.modules[id(module)][1]
         is_root = id(module) in self._models.roots
-        results = tensors_in(result, is_root)
-        if _in_backward():
+        if is_recomputed:
             self._record_recomputed(address, results)
             return
         pass_ = self.tensors.next_pass(address)
@@ -148,7 +153,7 @@ class StepHooks:
             layout = self._layout(key, tensor, module, path)
             record = self._record(tensor, key, names, is_result=is_root, layout=layout)
             if record is not None and is_root and tensor.dim() == 0 and tensor.requires_grad:
-                self.may_be_loss(tensor, record)
+                self.may_be_loss(loss_node(tensor), record)
         if is_root:
             self.on_return()
 
@@ -172,7 +177,7 @@ class StepHooks:
         is_result: bool = False,
         layout: UnitLayout | None = None,
     ) -> RecordedTensor | None:
-        if not self._filter.covers(key.base, key.pass_) or _is_transformed(tensor):
+        if not self._filter.covers(key.base, key.pass_) or is_transformed(tensor):
             return None
         record, is_new = self.tensors.add(tensor, key, others, layout=layout)
         if is_new:
@@ -181,9 +186,9 @@ class StepHooks:
             self.autograd.note(record, tensor, is_result=is_result)
         return record
 
-    def may_be_loss(self, tensor: Tensor, record: RecordedTensor) -> None:
+    def may_be_loss(self, node: LossNode | None, record: RecordedTensor) -> None:
         """Note a tensor that is a loss if the step calls `backward()` on it, before or after this call."""
-        self._may_be_losses.append((record, loss_node(tensor)))
+        self._may_be_losses.append((record, node))
 
     def mark_losses(self) -> None:
         """Give the losses their role, at the end of the step."""
@@ -209,7 +214,7 @@ class StepHooks:
         """Handle a forward pass that a checkpoint runs again: only gradients that the first pass lacked are new."""
         for path, tensor in results:
             base = f"{address}@out.{path}" if path else address
-            if self._filter.gradients and tensor.requires_grad and not _is_transformed(tensor):
+            if self._filter.gradients and tensor.requires_grad and not is_transformed(tensor):
                 recomputed = self.tensors.add_recomputed(tensor, base)
                 if recomputed is not None:
                     self.hook_gradient(tensor, recomputed)
@@ -247,7 +252,7 @@ class StepHooks:
         if get_ident() != self._thread:
             return
         self.facts.before_step(optimizer)
-        has_closure = _has_closure(args, kwargs)
+        has_closure = has_closure_in(args, kwargs)
         parameters = self._parameters_of(optimizer)
         scale = getattr(optimizer, "grad_scale", None)
         with self.tensors.deferred():
@@ -269,7 +274,7 @@ class StepHooks:
             self._notes[_NO_UPDATES] = None
             return
         for parameter in trainable:
-            self._before[id(parameter.tensor)] = _local(parameter.tensor).clone()
+            self._before[id(parameter.tensor)] = local_part(parameter.tensor).clone()
 
     def after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Optimizer post-step hook."""
@@ -278,7 +283,7 @@ class StepHooks:
     def _read_updates(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if get_ident() != self._thread:
             return
-        has_closure = _has_closure(args, kwargs)
+        has_closure = has_closure_in(args, kwargs)
         with self.tensors.deferred():
             for parameter in self._parameters_of(optimizer):
                 if has_closure:  # the optimizer has called the closure, so the gradients exist only now
@@ -286,7 +291,7 @@ class StepHooks:
                 before = self._before.pop(id(parameter.tensor), None)
                 if before is not None:
                     # Into the copy: another tensor of the size of each parameter would raise the peak memory.
-                    change = torch.sub(_local(parameter.tensor), before, out=before)
+                    change = torch.sub(local_part(parameter.tensor), before, out=before)
                     self.tensors.add_derived(change, self._parameter_record(parameter), UPDATE)
         self.facts.after_step()
 
@@ -295,14 +300,16 @@ class StepHooks:
             self._read_ids.add(id(parameter.tensor))
             self.tensors.add_derived(parameter.tensor.detach(), self._parameter_record(parameter), VALUE)
 
+    def _gradient_of(self, parameter: NamedParameter) -> Tensor | None:
+        is_recorded = self._filter.gradients and not parameter.is_buffer and parameter.tensor.is_leaf
+        return parameter.tensor.grad if is_recorded else None
+
     def _read_gradient(self, parameter: NamedParameter, scale: Any) -> None:
-        grad = (
-            parameter.tensor.grad
-            if self._filter.gradients and not parameter.is_buffer and parameter.tensor.is_leaf
-            else None
-        )
-        if grad is None:
-            return
+        grad = self._gradient_of(parameter)
+        if grad is not None:
+            self._add_gradient(parameter, grad, scale)
+
+    def _add_gradient(self, parameter: NamedParameter, grad: Tensor, scale: Any) -> None:
         grad = coalesce_sparse(grad.detach())
         # A fused optimizer under GradScaler unscales inside its kernel; `.grad` is still scaled here.
         if isinstance(scale, Tensor):
@@ -352,6 +359,10 @@ class SiteFilter:
             self._unmatched = [pattern for pattern in self._unmatched if not pattern.matches(parsed)]
         return is_covered
 
+    def may_cover(self, site: str) -> bool:
+        """Whether to record any pass of a site."""
+        return self._has_passes or self.covers(site)
+
     def check(self, op_sites: Callable[[], Iterable[str]]) -> None:
         """After a complete step, raise a `SiteError` for a pattern that has matched nothing. Raises once.
 
@@ -375,21 +386,21 @@ class SiteFilter:
             raise SiteError(f"at={asked!r} matches no site of the first recorded step.{near}")
 
 
-def _has_closure(args: Any, kwargs: Any) -> bool:
+def has_closure_in(args: Any, kwargs: Any) -> bool:
     """Whether `optimizer.step` got a closure; `args[0]` is the optimizer itself."""
     return any(closure is not None for closure in (*args[1:], kwargs.get("closure")))
 
 
-def _local(tensor: Tensor) -> Tensor:
+def local_part(tensor: Tensor) -> Tensor:
     """The parameter as a plain tensor; the local shard of a DTensor."""
     local: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # type: ignore[operator]
     return local.detach()
 
 
-def _is_transformed(tensor: Tensor) -> bool:
+def is_transformed(tensor: Tensor) -> bool:
     """Whether this is a wrapper inside vmap, grad or another function transform."""
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
 
 
-def _in_backward() -> bool:
+def in_backward() -> bool:
     return torch._C._current_graph_task_id() != -1

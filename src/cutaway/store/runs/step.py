@@ -21,6 +21,7 @@ from cutaway.core.errors import (
 )
 from cutaway.core.formatting import nearest_hint
 from cutaway.core.sites import spellings, split_pass
+from cutaway.store.format.fields import counts
 from cutaway.store.format.passes import Pass, PassKey, Tensors, is_selected, pass_name, pass_text, stack_passes
 from cutaway.store.format.records import GRAD, SAMPLE, UPDATE, VALUE, Layout, Row, Schema, StepRecord
 from cutaway.store.reading.archive import Archive
@@ -143,6 +144,12 @@ class Step:
                     return max(meta[1][0] - 1, 0)  # offsets: one more than samples
         inputs = (self.meta(row) for row in self.rows if row.role == "input" and row.of == VALUE)
         return next((meta[1][0] for meta in inputs if meta is not None and meta[1]), 0)
+
+    @property
+    def sample_indices(self) -> tuple[int, ...] | None:
+        """Positions in the batch of samples that `run.keep(samples=)` chose; None if it chose none."""
+        indices = self._record.about.get("samples")
+        return None if indices is None else counts(indices, "indices of samples")
 
     @cached_property
     def samples(self) -> Samples:
