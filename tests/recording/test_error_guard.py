@@ -87,7 +87,8 @@ def hooks() -> Any:
 
 SHIELDS = {
     "BackwardCalls.current", "StepHooks.before_step", "StepHooks.after_step", "Recorder._is_open", "Recorder.__init__",
-    "Recorder.step", "Step.__enter__", "Step.__exit__", "Step.__init__", "Recorder.path",
+    "Gradients._note_arrival", "StepFacts.scaler_begins", "StepFacts.scaler_ends", "StepFacts.clipped_norm",
+    "StepFacts.clips_value", "Recorder.step", "Step.__enter__", "Step.__exit__", "Step.__init__", "Recorder.path",
 }  # fmt: skip
 """What stands between the program and the rest, and is too small to fail."""
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
