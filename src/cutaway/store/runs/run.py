@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError
 from cutaway.core.formatting import hint, listed, nearest_hint, plural
-from cutaway.core.sites import Site, split_pass
+from cutaway.core.sites import Site, spellings, split_pass
 from cutaway.store.format.passes import PassKey, covers, primary_names
 from cutaway.store.format.problems import lost_text, problems_of
 from cutaway.store.format.records import STEPS, VALUE, Loss, Note, Row
@@ -164,6 +164,13 @@ class Run:
         """
         if not isinstance(site, str):
             return ()
+        for spelled in spellings(site):
+            matches = self._match(spelled)
+            if matches:
+                return matches
+        return ()
+
+    def _match(self, site: str) -> tuple[Series, ...]:
         # Fast path: an exact primary name needs no search through the aliases of all tensors.
         if any(site in schema.tensors.sites for schema in self.timeline.schemas):
             return (Series(self, site),)
