@@ -31,10 +31,21 @@ from cutaway.recording import (
     tensors,
     values,
 )
-from cutaway.recording.extra_passes import backward_check, batch_copy, edited_steps, fixed_batches, losses
+from cutaway.recording.extra_passes import backward_check, batch_copy, edited_steps, fixed_batches
+from cutaway.recording.extra_passes import losses as backward_losses
+from cutaway.recording.facts import collector, losses, tables, training_calls
 from cutaway.recording.flight import flight_hooks, flight_recorder, readings, ring
 from cutaway.recording.flight import recorded as flight_recorded
-from cutaway.recording.hooks import autograd_graph, backward_calls, gradients, module_calls, op_values, unoptimized
+from cutaway.recording.held import held_hooks, held_step, sample_choice
+from cutaway.recording.hooks import (
+    autograd_graph,
+    backward_calls,
+    gradients,
+    module_calls,
+    op_values,
+    site_filter,
+    unoptimized,
+)
 from cutaway.recording.hooks import step_hooks as hooks_module
 from cutaway.recording.statistics import stable_sites, summary
 from cutaway.store.writing import flight_ring
@@ -93,7 +104,8 @@ def hooks() -> Any:
 
 SHIELDS = {
     "BackwardCalls.current", "StepHooks.before_step", "StepHooks.after_step", "Recorder._is_open", "Recorder.__init__",
-    "FlightHooks.before_step", "FlightHooks.after_step", "Recorder.step", "Step.__enter__",
+    "Gradients._note_arrival", "StepFacts.scaler_begins", "StepFacts.scaler_ends", "StepFacts.clipped_norm",
+    "StepFacts.clips_value", "FlightHooks.before_step", "FlightHooks.after_step", "Recorder.step", "Step.__enter__",
     "Step.__exit__", "Step.__init__", "Recorder.path", "named_losses", "total_of",
 }  # fmt: skip
 """What stands between the program and the rest, and is too small to fail."""
@@ -101,7 +113,8 @@ PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
     autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
     op_values, scalars, recorder, tensors, stable_sites, summary, step, step_cycle, step_graph, models, coverage,
-    unoptimized, backward_check, losses, batch_copy, edited_steps, fixed_batches,
+    unoptimized, site_filter, backward_check, backward_losses, batch_copy, edited_steps, fixed_batches, collector,
+    losses, tables, training_calls, held_hooks, held_step, sample_choice,
 )  # fmt: skip
 FLIGHT_MODULES = (flight_hooks, flight_recorder, flight_recorded, readings, ring, flight_ring)
 CONSTRUCTION = {

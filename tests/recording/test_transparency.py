@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import shutil
 import warnings
 from functools import partial
 from pathlib import Path
@@ -160,3 +161,31 @@ def test_nothing_is_left_in_torch(tmp_path: Path) -> None:
         dict(torch_optimizer._global_optimizer_post_hooks),
         torch._C._len_torch_function_stack(),
     )
+
+
+@pytest.mark.parametrize("name", ["cnn_training", "transformer_training", "shared_modules"])
+def test_steps_that_are_kept_or_dropped_afterwards_end_in_the_same_bits(name: str, tmp_path: Path) -> None:
+    class Deciding:
+        """Begins every step undecided, and keeps every second."""
+
+        def __init__(self, model: torch.nn.Module) -> None:
+            self._run = cutaway.record(tmp_path / "run", model, every=1, samples=2)
+
+        def step(self, *args: Any, **kwargs: Any) -> Any:
+            return self._run.step(kind=None)
+
+        def log(self, **scalars: Any) -> None:
+            self._run.log(**scalars)
+            if self._run.number % 2:
+                self._run.keep(samples=[0])
+
+        def close(self) -> None:
+            self._run.close()
+
+    for way in ("scaled", "clipped", "reentrant"):
+        plain = train_in_a_way(name, way, "sgd", lambda model: Off())
+        decided = train_in_a_way(name, way, "sgd", Deciding)
+        for what in plain:
+            assert equal(plain[what], decided[what]), f"{name}, {way}: {what} differ"
+        assert cutaway.load(tmp_path / "run").steps.tolist() == [1, 3, 5, 7]
+        shutil.rmtree(tmp_path / "run")

@@ -144,7 +144,7 @@ class Session:
         self.resolver.flush()
         with torch._C.DisableTorchFunction():
             self.named.append((name, self.resolver.node_of(value)))
-            if any(pattern.name == escape(name) for pattern in self.saver.patterns):
+            if any(pattern.name in (name, escape(name)) for pattern in self.saver.patterns):
                 self.resolver.save(self.named[-1][1], value)
                 self.saver.matched.add(f"${escape(name)}")
 

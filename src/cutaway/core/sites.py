@@ -6,7 +6,7 @@
     encoder.2.attn/softmax.2  the second softmax called directly in it
     …:3                       the third pass of a module or op that ran more than once
     …#317                     one unit
-    $memory                   a tensor that you named
+    $memory, $train/loss      a tensor that you named
     .                         the root module
 
 `*` matches one part of a path, `**` any number of parts; ordinals and passes count from 1.
@@ -19,12 +19,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from cutaway.core.errors import SiteSyntaxError
+from cutaway.core.pytree import escape
 
 ROOT = "."
 
 # `[0-9]` instead of `\d`, which also matches the digits of other scripts.
 _GRAMMAR = re.compile(
-    r"""(?:\$(?P<name>[^/@:\#$]+)
+    r"""(?:\$(?P<name>[^@:\#$]+)
         | (?P<address>[^/@:\#$]*)
           (?:/(?P<op>[^./@:\#$]+)(?:\.(?P<ordinal>[0-9]+))?)?
         )
@@ -208,6 +209,28 @@ def _glob(pattern: str) -> re.Pattern[str]:
         out += rf"\.{literal}" if begun else literal
         begun = True
     return re.compile(out, re.DOTALL)
+
+
+def named_site(name: str) -> str:
+    """The site of a tensor that the user named. A slash and a space stay as typed; `escape` has the other characters.
+
+    >>> named_site("train/loss"), named_site("a.b")
+    ('$train/loss', '$a%2Eb')
+    """
+    return "$" + escape(name).replace("%2F", "/").replace("%20", " ")
+
+
+def spellings(site: str) -> tuple[str, ...]:
+    """A site as typed and, for a named tensor, as this and earlier versions store it.
+
+    >>> spellings("$a.b/c:2")
+    ('$a.b/c:2', '$a%2Eb/c:2', '$a%2Eb%2Fc:2')
+    """
+    if not site.startswith("$"):
+        return (site,)
+    name, pass_ = split_pass(site[1:])
+    end = "" if name == site[1:] else f":{pass_}"
+    return tuple(dict.fromkeys((site, named_site(name) + end, f"${escape(name)}{end}")))
 
 
 @lru_cache(maxsize=1 << 16)

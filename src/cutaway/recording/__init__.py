@@ -4,7 +4,9 @@ coverage        What a run should have shown and did not: unseen models, forgott
 environment     Documents stored with a run: module tree, versions, machine, config; the rank
 error_guard     Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising
 extra_passes/   Passes that the recorder runs itself: gradients of each loss, fixed batches, edited steps
+facts/          Facts of a step that are no tensors: learning rates, modes, micro-batches, clipping
 flight/         The flight recorder: numbers of the last steps, written when something goes wrong
+held/           Steps that are kept or dropped when their results are known
 hooks/          What a recorded step attaches to models, tensors and optimizers, and reads from them
 models          The recorded model or models: names of their modules, parameters and buffers
 optimizers      One pair of global optimizer hooks that notifies every recorder

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
 from functools import partial
 from reprlib import repr as shortened
 from types import TracebackType
@@ -13,18 +12,18 @@ from typing import Any
 
 from torch import Tensor
 
+from cutaway.recording import usage
 from cutaway.recording.environment import environment, rank_and_world_size, to_plain
 from cutaway.recording.error_guard import ErrorGuard
-from cutaway.recording.extra_passes.fixed_batches import Edit, FixedBatch, FixedBatches
+from cutaway.recording.extra_passes.fixed_batches import Edit, add_fixed_batch
 from cutaway.recording.extra_passes.losses import named_losses, record_parts, total_of
 from cutaway.recording.models import Models, RecordedModels
 from cutaway.recording.run_folder import Resume, check_resume, claim_run_folder
 from cutaway.recording.schedules.parse import EveryLike, schedule_of
-from cutaway.recording.settings import Settings, parse_samples
+from cutaway.recording.settings import Settings
 from cutaway.recording.shutdown import CloseAtExit
 from cutaway.recording.step import RecordedStep, Role, Step
 from cutaway.recording.step_cycle import StepCycle
-from cutaway.recording.usage import CLOSED, NOT_ENTERED, SWAPPED_TENSOR, add_hint, check_kind, check_scalars
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.folders import release_folder
@@ -40,6 +39,8 @@ class Recorder:
         self._path = os.fspath(path)
         self._settings = settings
         self._created: Step | None = None
+        self._begun: Step | None = None
+        """The step that `begin_step` began."""
         self._cycle: StepCycle | None = None
         self._arrangement: list[dict[str, Any]] = []
         self._writer: Writer | None = None
@@ -108,11 +109,36 @@ class Recorder:
         """
         if self._writer is not None:
             if isinstance(kind, int):  # tested here: this runs at every step, and a guarded call costs microseconds
-                self.guard(check_kind, kind)
+                self.guard(usage.check_kind, kind)
             if self._created is not None and not self._created.is_entered:
-                self.guard.report(NOT_ENTERED)
+                self.guard.report(usage.NOT_ENTERED)
         self._created = Step(self, kind if kind is None else str(kind), number, batch_size)
         return self._created
+
+    def begin_step(self, kind: str | None = "", *, number: int | None = None, batch_size: int | None = None) -> Step:
+        """Begin a step where no `with` block fits, as in a callback; `end_step` ends it. Returns the step.
+
+        Args:
+            kind: the kind of step, as in `run.step`.
+            number: the step number, if you count steps yourself. Numbers must increase.
+            batch_size: the number of samples in the batch, if it cannot be inferred from the first model input.
+        """
+        if self._begun is not None and self._is_in(self._begun):
+            self.guard.report(usage.BEGUN_TWICE)
+            self._begun.__exit__(None, None, None)
+        self._begun = self.step(kind, number=number, batch_size=batch_size)
+        return self._begun.__enter__()
+
+    def end_step(self) -> None:
+        """End the step that `begin_step` began, and write it if it is to be kept."""
+        begun, self._begun = self._begun, None
+        if begun is not None and (self._writer is None or self._is_in(begun)):
+            begun.__exit__(None, None, None)
+        elif self._writer is not None and self._is_open():
+            self.guard.report(usage.NOT_BEGUN)
+
+    def _is_in(self, step: Step) -> bool:
+        return self._cycle is not None and self._cycle.open is step
 
     @property
     def recording(self) -> bool:
@@ -147,6 +173,34 @@ class Recorder:
         """What has gone wrong so far: failures, what could not be seen or written; `Run.problems` is the same list."""
         return () if self._writer is None else (*self._earlier_problems, *self._writer.problems)
 
+    def keep(
+        self,
+        kind: str | None = None,
+        *,
+        samples: int | Sequence[int] | Sequence[bool] | Tensor | None = None,
+        by: Sequence[float] | Tensor | None = None,
+        per: str | None = None,
+    ) -> None:
+        """Keep a step that began with `run.step(kind=None)`, now that its results are known.
+
+            with run.step(kind=None):
+                losses = loss_fn(model(x), y)  # one per sample
+                losses.mean().backward()
+                if losses.max() > 5:
+                    run.keep("hard", samples=8, by=losses)
+
+        The step is written if its kind is due. Without `keep`, and unless you set `step.kind`, it is dropped.
+
+        Args:
+            kind: the kind of the step; None leaves what it is.
+            samples: the samples to store values of: how many, their indices, or a mask with one truth value per
+                sample. By default those that `cutaway.record` was told to store.
+            by: one number per sample, such as its loss: store the samples with the largest.
+            per: a field of `run.samples`, such as "label": store as many samples of each of its categories.
+        """
+        if self._cycle is not None and self._is_open():
+            self.guard(self._cycle.keep, kind, samples, by, per)
+
     # added by the user
 
     def tensor(
@@ -174,10 +228,10 @@ class Recorder:
         step = self._recorded
         if step is not None:
             if isinstance(name, Tensor):
-                self.guard.report(SWAPPED_TENSOR)
+                self.guard.report(usage.SWAPPED_TENSOR)
                 return
             if self._cycle is not None:
-                self._cycle.has_named |= role != "loss"  # `log` names losses by itself
+                self._cycle.has_named |= role != "loss"
             self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, unit_dim))
 
     def samples(self, **fields: Any) -> None:
@@ -195,6 +249,9 @@ class Recorder:
     def log(self, values: Mapping[str, Any] | None = None, /, **scalars: Any) -> None:
         """Log scalars: `run.log(loss=loss, lr=0.1)`. Works at every step and never waits for a GPU.
 
+        At a recorded step, a tensor with a gradient is also recorded as `$name`: as a loss if the step calls
+        `backward()` on it or on a sum that has it as a term.
+
         Args:
             values: numbers or one-element tensors by name, for names that are not Python identifiers.
             scalars: the same as keywords.
@@ -202,17 +259,18 @@ class Recorder:
         if self._cycle is None:
             return
         if values is not None and not isinstance(values, Mapping):
-            self.guard(check_scalars, values)
+            self.guard(usage.check_scalars, values)
             values = None
         named = {**(values or {}), **scalars}
         if self._is_open():
             self.guard(self._cycle.scalars.add, self._cycle.at, named)
             if self._cycle.flight is not None:
                 self.guard(self._cycle.flight.log, self._cycle.at, named)
-        if self.recording:
+        step = self._recorded
+        if step is not None:
             for name, value in named.items():
                 if isinstance(value, Tensor) and value.requires_grad and value.numel() == 1:
-                    self.tensor(name, value, role="loss")
+                    self.guard(step.logged, str(name), value)
 
     def note(self, text: str, *, level: str = "info") -> None:
         """Add a note to the run, attached to the current step.
@@ -221,17 +279,14 @@ class Recorder:
             text: the note.
             level: "info", "warning", "error" or any other word to search for.
         """
-        if self._writer is not None and self._is_open():
-            self.guard(self._note, text, level)
-
-    def _note(self, text: str, level: str) -> None:
-        if self._writer is not None and self._cycle is not None:
-            self._writer.note(str(text), step=self._cycle.at, level=level)
+        writer, cycle = self._writer, self._cycle
+        if writer is not None and cycle is not None and self._is_open():
+            self.guard(lambda: writer.note(str(text), step=cycle.at, level=level))
 
     def _is_open(self) -> bool:
         """Whether the run still accepts data; reports once if it is closed."""
         if self._is_closed:
-            self.guard.report(CLOSED)
+            self.guard.report(usage.CLOSED)
         return not self._is_closed
 
     @contextmanager
@@ -331,18 +386,7 @@ class Recorder:
         """
         if self._cycle is not None and self._is_open():
             options = (every, forward, dict(edits or {}), training, samples)
-            self.guard(self._add_fixed_batch, name, batch, options)
-
-    def _add_fixed_batch(self, name: str, batch: Any, options: tuple[Any, ...]) -> None:
-        every, forward, edits, training, samples = options
-        cycle, settings = self._cycle, self._settings
-        assert cycle is not None
-        if samples is not None:
-            settings = replace(settings, samples=parse_samples(samples))
-        if cycle.fixed_batches is None:
-            earlier = cycle.earlier_documents.get("fixed_batches")
-            cycle.fixed_batches = FixedBatches(self, cycle, self.guard, earlier if isinstance(earlier, dict) else {})
-        cycle.fixed_batches.add(FixedBatch(name, batch, schedule_of(every), settings, forward, training, edits))
+            self.guard(add_fixed_batch, self, self._cycle, self._settings, name, batch, options)
 
     # the dependency graph
 
@@ -411,7 +455,7 @@ class Recorder:
         if self._cycle is None or self._is_closed:
             return
         if self._created is not None and not self._created.is_entered:
-            self.guard.report(NOT_ENTERED)
+            self.guard.report(usage.NOT_ENTERED)
         if self._created is None or self._cycle.last >= 0:
             self._cycle.report_missing()
 
@@ -422,7 +466,7 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and not isinstance(error, (GeneratorExit, SystemExit)):
-            add_hint(error)
+            usage.add_hint(error)
             if self._cycle is not None and self._cycle.flight is not None and not self._is_closed:
                 self.guard(self._cycle.flight.fail, error)
             self.note(f"the run ended with {kind.__name__ if kind else ''}: {error}"[:2000], level="error")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
@@ -15,22 +15,36 @@ from torch import Tensor
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import hint, plural, type_text
-from cutaway.core.pytree import escape
+from cutaway.core.sites import named_site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.extra_passes.backward_check import GraphStart
 from cutaway.recording.extra_passes.edited_steps import EditLog
+from cutaway.recording.facts.losses import loss_node
+from cutaway.recording.facts.tables import FactTables
+from cutaway.recording.held.held_hooks import HeldHooks
+from cutaway.recording.held.held_step import HeldStep
+from cutaway.recording.held.sample_choice import SampleChoice, entries_of, hold_field
 from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.op_values import TracedStep
-from cutaway.recording.hooks.step_hooks import SiteFilter, StepHooks
+from cutaway.recording.hooks.site_filter import SiteFilter
+from cutaway.recording.hooks.step_hooks import StepHooks
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits, stated_layout, untraced_note
 from cutaway.recording.sample_fields import select_field
 from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.step_graph import StepGraphs
-from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
-from cutaway.recording.usage import check_dim, check_dims, check_names, labels_mismatch, missing_samples
+from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey, merge_rows
+from cutaway.recording.usage import (
+    KEEP_FULL,
+    KEEP_TOO_LATE,
+    check_dim,
+    check_dims,
+    check_names,
+    labels_mismatch,
+    missing_samples,
+)
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
@@ -48,6 +62,8 @@ About = tuple[str, str, str]
 
 Dims = tuple[int | None, int | Sequence[int] | None]
 """Sample dimension and unit dimensions, where the user states them."""
+StatedDims = tuple[int | None, tuple[int, ...] | None]
+"""The same, checked."""
 
 
 class RecordedStep:
@@ -61,16 +77,25 @@ class RecordedStep:
         guard: ErrorGuard,
         *,
         units: RecordedUnits,
+        tables: FactTables,
         is_traced: bool,
+        overwritten: set[str] | None = None,
     ) -> None:
         self._settings = settings
+        self._tables = tables
         self._guard = guard
         self._began = perf_counter()
         summary = Summary(settings.statistics, spectral_norm=settings.spectral_norm)
         selection = SampleSelection(settings.samples, settings.batch_dim or 0)
         self.tensors = StepTensors(summary, selection, models.stable_sites)
         most = settings.most_update_bytes
-        self.hooks = StepHooks(models, self.tensors, site_filter, guard, units=units, most_update_bytes=most)
+        ops = [site for site in settings.at if site.op is not None]
+        # The values of ops cannot be held: a step that records them is recorded at once.
+        hooks = HeldHooks if overwritten is not None and not ops else StepHooks
+        self.hooks = hooks(models, self.tensors, site_filter, guard, units=units, most_update_bytes=most)
+        if isinstance(self.hooks, HeldHooks):
+            gradients, sites = self.hooks.gradients, overwritten if overwritten is not None else set()
+            self.hooks.held = HeldStep(self.tensors, gradients, guard, overwritten=sites, most_bytes=most)
         self.hooks.on_return = self._resolve_units
         self._units = units
         self._traced: TracedStep | None = None
@@ -78,9 +103,10 @@ class RecordedStep:
         if not units.is_traced and settings.batch_dim is None and not (is_traced and models.is_traceable):
             # Without a graph, only layers of torch.nn know whether samples or time steps come first.
             self.tensors.selection.batch_dim = models.sample_dim
-        ops = [site for site in settings.at if site.op is not None]
         if (is_traced or ops) and models.is_traceable:
             self._traced = TracedStep(models.root, ops, self.tensors, self.hooks.hook_gradient, guard)
+            if isinstance(self.hooks, HeldHooks):
+                self._traced.before_write = self.hooks.held.before_write
         elif is_traced:
             self.hooks.autograd = AutogradGraph()
         if ops and self._traced is None:
@@ -89,6 +115,10 @@ class RecordedStep:
         self._is_traced = is_traced
         self.lost_values = 0
         """Number of tensors that were overwritten before their unit and sample dimensions were known."""
+        self._choice: SampleChoice | None = None
+        self._held_fields: dict[str, Any] = {}
+        """What `run.samples` got, until the step is kept."""
+        self._n_named: dict[str, int] = {}
         self._fields: dict[str, Any] = {}
         self._field_lengths: dict[str, int] = {}
         self.about: dict[str, Plain] = {}
@@ -170,6 +200,29 @@ class RecordedStep:
                 f"statistics per unit: {reason}; set it with unit_dim="
             )
 
+    def choose(self, choice: SampleChoice) -> None:
+        """Choose the samples to store when the step is kept."""
+        if not isinstance(self.hooks, HeldHooks):
+            raise KEEP_TOO_LATE
+        self._choice = choice
+
+    def keep(self) -> None:
+        """Record what was held until now; does nothing for a step that is recorded at once."""
+        if isinstance(self.hooks, HeldHooks):
+            if self._choice is not None:
+                self._guard(self._select_samples, self._choice)
+            fields, self._held_fields = self._held_fields, {}
+            self._guard(self.hooks.keep)
+            self._guard(self.samples, fields)
+
+    def _select_samples(self, choice: SampleChoice) -> None:
+        assert isinstance(self.hooks, HeldHooks)
+        if self.hooks.held.was_full:
+            raise KEEP_FULL
+        indices = choice.indices({name: entries_of(values) for name, values in self._held_fields.items()})
+        self.tensors.selection.samples = indices
+        self.about["samples"] = list(indices)
+
     def stop(self, error: BaseException | None) -> None:
         """Read the remaining parameters and gradients, and remove the hooks."""
         self._guard(self._resolve_units, True)
@@ -190,6 +243,11 @@ class RecordedStep:
             self.about["error"] = f"{type(error).__name__}: {error}"[:1000]
         self.is_whole = True
 
+    def drop(self, error: BaseException | None) -> None:
+        """Record nothing of the step; `release` removes its hooks."""
+        if error is None:
+            self.hooks.note_optimized()
+
     def release(self) -> None:
         """Remove any hooks that are left, in case `stop` has failed."""
         try:
@@ -201,12 +259,18 @@ class RecordedStep:
 
     # called by the user
 
-    def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
-        """Record a tensor that the user named."""
+    def tensor(
+        self, name: str, tensor: Tensor, about: About, dims: Dims, then: Callable[[RecordedTensor], None] | None = None
+    ) -> None:
+        """Record a tensor that the user named.
+
+        Args:
+            then: called with its record, when it has one.
+        """
         role, node, part = about
         check_names(name, node=node, part=part)
         stated = (check_dim(name, "batch_dim", dims[0]), check_dims(name, dims[1]))
-        key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
+        key = TensorKey(named_site(name), role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
             raise InputTypeError(f"run.tensor({name!r}) got {type_text(tensor)}: pass a torch.Tensor.")
         if key.role not in ROLES:
@@ -217,6 +281,21 @@ class RecordedStep:
                 f"run.tensor({name!r}, batch_dim={stated[0]}) is out of range: the tensor has "
                 f"{plural(tensor.dim(), 'dimension')}, {list(tensor.shape)}."
             )
+        self._n_named[name] = n = self._n_named.get(name, 0) + 1
+        if self._traced is not None:
+            self._traced.name(name if n == 1 else f"{name}:{n}", tensor)
+
+        def record(value: Tensor) -> None:
+            named = self._add_named(value, key, stated)
+            if then is not None:
+                then(named)
+
+        if isinstance(self.hooks, HeldHooks) and not self.hooks.held.is_over:
+            self.hooks.hold_named(key.base, tensor, record)
+        else:
+            record(tensor)
+
+    def _add_named(self, tensor: Tensor, key: TensorKey, stated: StatedDims) -> RecordedTensor:
         pass_ = self.tensors.next_pass(key.base)
         step_pass = self.tensors.step_pass(key.base)
         key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
@@ -226,12 +305,14 @@ class RecordedStep:
             self.hooks.hook_gradient(tensor, record)
         if self.hooks.autograd is not None:
             self.hooks.autograd.note(record, tensor, is_result=False)
-        if self._traced is not None:
-            self._traced.name(name if step_pass == 1 else f"{name}:{step_pass}", tensor)
+        return record
 
-    def _layout(
-        self, tensor: Tensor, key: TensorKey, dims: tuple[int | None, tuple[int, ...] | None]
-    ) -> UnitLayout | None:
+    def logged(self, name: str, tensor: Tensor) -> None:
+        """Record a one-element tensor that the user logged; its role is decided at the end of the step."""
+        node = loss_node(tensor)
+        self.tensor(name, tensor, ("value", "", ""), (None, None), lambda record: self.hooks.may_be_loss(node, record))
+
+    def _layout(self, tensor: Tensor, key: TensorKey, dims: StatedDims) -> UnitLayout | None:
         """The layout of a tensor that the user named; dimensions that the user states take precedence."""
         batch_dim, unit_dims = dims
         units, batch_size = self._units, self.tensors.selection.batch_size
@@ -245,7 +326,9 @@ class RecordedStep:
     def samples(self, fields: Mapping[str, Any]) -> None:
         """Keep the fields of the stored samples."""
         selection = self.tensors.selection
-        if not selection.is_off:
+        if isinstance(self.hooks, HeldHooks) and not self.hooks.held.is_over:
+            self._held_fields |= {name: hold_field(values) for name, values in fields.items() if values is not None}
+        elif not selection.is_off:
             for name, values in fields.items():
                 if values is not None:
                     self._fields[name], self._field_lengths[name] = select_field(name, values, selection)
@@ -256,6 +339,7 @@ class RecordedStep:
         """Give the step to the writer. Returns its size in bytes."""
         self._guard(self.hooks.gradients.finish)
         self._guard(self._drop_mismatched_fields)
+        self._guard(self.hooks.mark_losses)
         rows, values = self.tensors.rows(), self.tensors.values()
         extra_arrays: dict[Row, Raw] = {}
         if self._settings.statistics == "full":
@@ -285,8 +369,13 @@ class RecordedStep:
         # Here and not in the writer's thread: two threads that both run Python slow each other down (the GIL).
         matrix = _matrix(self.tensors.summary, numbers, len(all_rows))
         self._guard(self.tensors.learn_stable_sites)
+        self._guard(self._write_facts)
         writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
         return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
+
+    def _write_facts(self) -> None:
+        summary = self.tensors.summary
+        self.about["facts"] = self.hooks.facts.plain(self._tables, summary.matrix(), summary.names)
 
     def _derive_structure(self, graphs: StepGraphs, kind: str, schema: int) -> None:
         if self._traced is not None and self._is_traced:
@@ -321,6 +410,12 @@ class Step:
     def discard(self) -> None:
         """Do not write this step."""
         self.is_discarded = True
+
+    def choose(self, samples: Any, by: Any, per: str | None) -> None:
+        """Choose the samples to store; `run.keep` calls it."""
+        choice = SampleChoice.of(samples, by, per)
+        if choice is not None and self.recorded is not None:
+            self.recorded.choose(choice)
 
     def __enter__(self) -> Step:
         self.is_entered = True

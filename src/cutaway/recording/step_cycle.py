@@ -14,8 +14,9 @@ from cutaway.recording.coverage import Coverage, ForwardCounter
 from cutaway.recording.environment import module_tree, to_plain
 from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.extra_passes.edited_steps import edited_kind, is_edited
+from cutaway.recording.facts.tables import FactTables
 from cutaway.recording.flight.flight_recorder import FlightRecorder
-from cutaway.recording.hooks.step_hooks import SiteFilter
+from cutaway.recording.hooks.site_filter import SiteFilter
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
 from cutaway.recording.scalars import PendingScalars
@@ -24,7 +25,15 @@ from cutaway.recording.schedules.parse import Cost, Schedule
 from cutaway.recording.settings import Settings
 from cutaway.recording.step import RecordedStep, Step
 from cutaway.recording.step_graph import StepGraphs
-from cutaway.recording.usage import NESTED, NO_STEPS, NOT_CALLED, check_batch_size, nothing_due, schedule_failed
+from cutaway.recording.usage import (
+    KEEP_OUTSIDE,
+    NESTED,
+    NO_STEPS,
+    NOT_CALLED,
+    check_batch_size,
+    nothing_due,
+    schedule_failed,
+)
 from cutaway.store.format.records import OPEN_STEP
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.timeline import lost_steps
@@ -91,6 +100,10 @@ class StepCycle:
         """Counts forward passes until the first step begins."""
         self.scalars = PendingScalars(writer.scalars)
         self.graphs = StepGraphs(writer)
+        self.tables = FactTables(writer)
+        """Tables of the run that its steps refer to."""
+        self._overwritten: set[str] = set()
+        """Sites that steps have seen overwritten: a step that may be dropped must copy them at once."""
         self.units = RecordedUnits(settings.batch_dim, settings.unit_dims)
         """Unit and sample dimensions learned so far."""
         self.flight = None if settings.flight is None else FlightRecorder(settings.flight, writer, models, guard)
@@ -232,7 +245,14 @@ class StepCycle:
         self.describe_modules()
         is_traced = self._settings.graph and self.graphs.needs_trace(step.kind)
         recorded = RecordedStep(
-            self._settings, self.models, self._filter, self._guard, units=self.units, is_traced=is_traced
+            self._settings,
+            self.models,
+            self._filter,
+            self._guard,
+            units=self.units,
+            tables=self.tables,
+            is_traced=is_traced,
+            overwritten=self._overwritten if step.has_late_kind else None,
         )
         recorded.has_late_kind = step.has_late_kind
         if step.batch_size is not None:
@@ -247,6 +267,17 @@ class StepCycle:
             recorded.release()
             raise
 
+    def keep(self, kind: str | None, samples: Any, by: Any, per: str | None) -> None:
+        """Keep the open step, whose kind was not known when it began; `run.keep` calls it."""
+        step = self.open
+        if step is None:
+            self._guard.report(KEEP_OUTSIDE)
+            return
+        if kind is not None or step.kind is None:
+            step.kind = str(kind or "")
+        if step.recorded is not None:
+            step.choose(samples, by, per)
+
     def leave(self, step: Step, error: BaseException | None) -> None:
         """End a step, normally or with an exception; write it if it is to be kept."""
         # close() inside the step has left it already, or Ctrl-C came before it was opened.
@@ -258,12 +289,17 @@ class StepCycle:
             if self.flight is not None:
                 self._guard(self.flight.stop)
             if recorded is not None:
-                self._guard(recorded.stop, error)
-                step.recorded = None
                 step.kind = step.kind if step.kind is None else str(step.kind)
                 if step.kind is not None and recorded.edits.text:
                     step.kind = edited_kind(step.kind)
-                if recorded.is_whole and not step.is_discarded and (not step.has_late_kind or self._is_due(step)):
+                is_kept = not step.is_discarded and (not step.has_late_kind or self._is_due(step))
+                if is_kept or not step.has_late_kind:  # the flight recorder reads a discarded step as well
+                    self._guard(recorded.keep)
+                    self._guard(recorded.stop, error)
+                else:
+                    self._guard(recorded.drop, error)
+                step.recorded = None
+                if is_kept and recorded.is_whole:
                     is_written = True
                     self._guard(self._write, step, recorded)
                 elif not step.has_late_kind:

@@ -90,6 +90,8 @@ class StepTensors:
         self._owners: dict[RecordedTensor, RecordedTensor | None] = {}
         """The record that each recomputed tensor belongs to; None if that is ambiguous."""
         self._deferred: list[tuple[Tensor, RecordedTensor]] | None = None
+        self.assumed_stable: bool | None = None
+        """Whether tensors that are added now may be overwritten by the program; None for what their sites tell."""
         self.pending: PendingTensors | None = None
         """Tensors whose layouts become known when the model returns; None if the step is not traced."""
 
@@ -197,6 +199,8 @@ class StepTensors:
         view, batch_dim, unit_dim = summary_view(tensor, layout, is_full=self.summary.is_full)
         if site is None or self.summary.is_on_host(view):
             return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim)
+        if self.assumed_stable is not None:
+            return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim, is_stable=self.assumed_stable)
         is_stable = self._stable.find(site)
         number = self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim, is_stable=is_stable is True)
         if is_stable is None:

@@ -95,6 +95,19 @@ NOT_ENTERED = InputError(
     "It is a context manager, unlike the step() of a profiler."
 )
 NESTED = InputError("a step began inside another step, and counts as part of it: end the outer `with` block first.")
+BEGUN_TWICE = InputError(
+    "run.begin_step() was called before the last step ended, which is ended now: call run.end_step() after each step."
+)
+NOT_BEGUN = InputError("run.end_step() was called, but run.begin_step() has begun no step: call it before each step.")
+KEEP_OUTSIDE = InputError("run.keep() was called outside a step: call it inside `with run.step(kind=None):`.")
+KEEP_TOO_LATE = InputError(
+    "run.keep(samples=) has no effect in a step that is recorded at once: begin the step with run.step(kind=None), so "
+    "that its values are held until you choose. A step that records ops (at='…/softmax') is always recorded at once."
+)
+KEEP_FULL = InputError(
+    "run.keep(samples=) has no effect in this step: it held more bytes than most_update_bytes, so its values were "
+    "stored before you chose. Raise most_update_bytes=."
+)
 CLOSED = InputError("the run is closed, so nothing more is recorded: keep the loop inside `with cutaway.record(…)`.")
 OPTIMIZER_OUTSIDE = InputError(
     "parameters changed between two steps, so no updates are recorded: move optimizer.step() into `with run.step():`."

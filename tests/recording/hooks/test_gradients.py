@@ -298,7 +298,7 @@ def agree(run: Run, plain: Tape, *, exact: bool = True) -> None:
 def test_gradients_are_those_of_an_unwatched_training(name: str, tmp_path: Path) -> None:
     run, plain = both_ways(tmp_path / "run", LOOPS[name])
     agree(run, plain)
-    # Some of these trainings call layers of the model instead of the model itself.
+    # Some loops call parts of the model only.
     assert [note.text for note in run.notes if "was not called itself" not in note.text] == []
 
 

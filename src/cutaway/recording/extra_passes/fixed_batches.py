@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,11 @@ from cutaway.core.formatting import type_text
 from cutaway.recording.error_guard import ErrorGuard, without_modes
 from cutaway.recording.extra_passes.batch_copy import call_with, copy_batch, fingerprint, tensors_of
 from cutaway.recording.extra_passes.edited_steps import edited_kind, is_edited
-from cutaway.recording.hooks.step_hooks import SiteFilter
+from cutaway.recording.hooks.site_filter import SiteFilter
 from cutaway.recording.models import RecordedModels, eager_model, is_several
 from cutaway.recording.schedules.base import Cost, Schedule
-from cutaway.recording.settings import Settings
+from cutaway.recording.schedules.parse import schedule_of
+from cutaway.recording.settings import Settings, parse_samples
 from cutaway.recording.step import RecordedStep, Step
 from cutaway.store.format.frames import Plain
 
@@ -208,7 +209,13 @@ class FixedBatches:
         site_filter = SiteFilter(settings.at, gradients=False, updates=False, parameters=settings.parameters)
         is_traced = settings.graph and cycle.graphs.needs_trace(step.kind)
         recorded = RecordedStep(
-            settings, self._models, site_filter, self._guard, units=cycle.units, is_traced=is_traced
+            settings,
+            self._models,
+            site_filter,
+            self._guard,
+            units=cycle.units,
+            tables=cycle.tables,
+            is_traced=is_traced,
         )
         recorded.tensors.selection.infer_batch_size(tensors_of(inputs))
         cycle.open = step
@@ -233,6 +240,24 @@ class FixedBatches:
             }
             for name, batch in self._batches.items()
         }
+
+
+def add_fixed_batch(
+    run: Recorder, cycle: StepCycle, settings: Settings, name: str, batch: Any, options: tuple[Any, ...]
+) -> None:
+    """Add a batch to those of a run; `run.fixed_batch` calls it.
+
+    Args:
+        settings: those of the run.
+        options: every, forward, edits, training and samples of `run.fixed_batch`.
+    """
+    every, forward, edits, training, samples = options
+    if samples is not None:
+        settings = replace(settings, samples=parse_samples(samples))
+    if cycle.fixed_batches is None:
+        earlier = cycle.earlier_documents.get("fixed_batches")
+        cycle.fixed_batches = FixedBatches(run, cycle, run.guard, earlier if isinstance(earlier, dict) else {})
+    cycle.fixed_batches.add(FixedBatch(name, batch, schedule_of(every), settings, forward, training, edits))
 
 
 def _is_table(edits: object) -> bool:

@@ -17,7 +17,7 @@ from cutaway.recording.flight.readings import Readings
 from cutaway.recording.flight.settings import Flight
 from cutaway.recording.hooks.backward_calls import backward_roots
 from cutaway.recording.hooks.module_calls import CallWrappers
-from cutaway.recording.hooks.step_hooks import SiteFilter
+from cutaway.recording.hooks.site_filter import SiteFilter
 from cutaway.recording.models import RecordedModels
 from cutaway.recording.settings import parse_sites
 

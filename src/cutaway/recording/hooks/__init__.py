@@ -5,6 +5,7 @@ backward_calls  Tells `backward()` from `torch.autograd.grad` inside a gradient 
 gradients       Gradients of a recorded step: `grad`, `grad/<loss>` per loss, and `inner_grad`
 module_calls    Wraps module calls for the length of a step, without registering forward hooks
 op_values       Traces a step as well: for the values of single ops and for the dependency graph
+site_filter     Decides which sites of a step are recorded
 step_hooks      Hooks of a recorded step: module outputs, gradients, optimizer reads and updates
 unoptimized     Values and changes of parameters and buffers that no optimizer steps
 """

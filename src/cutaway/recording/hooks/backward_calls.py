@@ -11,7 +11,7 @@ This module reads them from the frame: nothing is patched or installed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import get_ident
 from types import FrameType
@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 from torch.autograd import graph as _graph
+
+from cutaway.recording.facts.losses import LossNode, loss_nodes
 
 _ENGINE: Any = getattr(getattr(_graph, "_engine_run_backward", None), "__code__", None)
 """Code object of the function that every engine call goes through."""
@@ -32,6 +34,8 @@ class BackwardCall:
     """Whether gradients are added to `.grad`: True for `backward()`, False for `torch.autograd.grad`."""
     retains_graph: bool
     """Whether another call may use the same graph."""
+    losses: frozenset[LossNode] = frozenset()
+    """What it was called on: the nodes of its roots and of their terms."""
 
 
 class BackwardCalls:
@@ -44,6 +48,20 @@ class BackwardCalls:
     def __init__(self, thread: int) -> None:
         self._thread = thread
         self._known: dict[int, BackwardCall | None] = {}
+        self._outer: list[tuple[BackwardCall, bool]] = []
+        """Each `backward()` call of the program, and whether it was seen only through a call inside of it."""
+        self.on_backward: Callable[[], None] = lambda: None
+        """Callback: a `backward()` call was seen for the first time."""
+
+    @property
+    def n_backward(self) -> int | None:
+        """How often the program called `backward()`; None if a call is of unknown origin."""
+        return None if None in self._known.values() else len(self._outer)
+
+    @property
+    def losses(self) -> frozenset[LossNode]:
+        """What `backward()` was called on."""
+        return frozenset().union(*(call.losses for call, _ in self._outer))
 
     def current(self) -> BackwardCall | None:
         """The engine call that the current hook runs in; None if unknown. Never raises."""
@@ -63,8 +81,19 @@ class BackwardCalls:
         calls = here + waiting
         if not calls or (not here and len({call.accumulates for call in waiting}) > 1):
             return None  # called from C++, or nested calls of both kinds that this thread may work for
+        self._count(calls[-1], is_inside=len(calls) > 1)
         # A re-entrant checkpoint rebuilds its graph in each backward pass: it may repeat if the outer call may.
         return BackwardCall(calls[0].accumulates, any(call.retains_graph for call in calls))
+
+    def _count(self, outer: BackwardCall, *, is_inside: bool) -> None:
+        """Count a call of the program once, however many checkpoints call the engine inside of it."""
+        if not outer.accumulates:
+            return
+        if self._outer and self._outer[-1][0].losses == outer.losses and (is_inside or self._outer[-1][1]):
+            self._outer[-1] = outer, is_inside
+            return
+        self._outer.append((outer, is_inside))
+        self.on_backward()
 
 
 def backward_roots(thread: int) -> list[Any]:
@@ -91,5 +120,6 @@ def _calls(frame: FrameType | None) -> Iterator[BackwardCall]:
         if frame.f_code is _ENGINE:
             given = frame.f_locals
             # args: grad_outputs, retain_graph, create_graph, inputs
-            yield BackwardCall(bool(given["kwargs"]["accumulate_grad"]), bool(given["args"][1]))
+            losses = loss_nodes(given["t_outputs"]) if given["kwargs"]["accumulate_grad"] else frozenset()
+            yield BackwardCall(bool(given["kwargs"]["accumulate_grad"]), bool(given["args"][1]), losses)
         frame = frame.f_back

@@ -7,7 +7,7 @@ of the first gradient. The copy is made only where more may come: for a retained
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import get_ident
@@ -44,6 +44,19 @@ class _Sum:
     """Whether another sum refers to the same tensor."""
 
 
+@dataclass(slots=True)
+class Arrival:
+    """A gradient that has arrived, and under which circumstances."""
+
+    grad: Tensor
+    call: BackwardCall | None
+    loss: str
+    is_part: bool = False
+    """Whether an extra pass of the recorder itself has computed it."""
+    version: int | None = None
+    """The version counter of the gradient, if it is held."""
+
+
 class Gradients:
     """Records gradients as they arrive.
 
@@ -61,7 +74,10 @@ class Gradients:
         self._guard = guard
         self._most_bytes = most_bytes
         self._n_bytes = 0
-        self._calls = BackwardCalls(get_ident())
+        self.calls = BackwardCalls(get_ident())
+        self.on_first: Callable[[Tensor], None] = lambda parameter: None
+        """Callback: the first gradient of the step arrives at this parameter."""
+        self._has_arrived = False
         self._handles: list[Any] = []
         self._parameters: list[Tensor] = []
         """Parameters that have a hook."""
@@ -75,6 +91,8 @@ class Gradients:
         """Sums that would need too much memory."""
         self.reached: set[int] = set()
         """Ids of the parameters that a gradient has reached."""
+        self._dropped: set[str] = set()
+        """Names of gradients that are incomplete, so that none of them is recorded."""
         self._part: BackwardCall | None = None
         """Set during an extra pass of the recorder itself: the call of the program that it stands for."""
 
@@ -88,6 +106,10 @@ class Gradients:
             if grad is not None:  # None for an output of a compiled program that the loss does not use
                 self._guard(self._add, grad, record, [GRAD], is_leaf)
 
+        self.hook(tensor, arrived)
+
+    def hook(self, tensor: Tensor, arrived: Callable[[Tensor | None], None]) -> None:
+        """Call a function with each gradient of a tensor until `remove_hooks`."""
         self._handles.append(tensor.register_hook(arrived))  # type: ignore[no-untyped-call]
 
     def hook_parameter(self, parameter: Tensor, record: RecordedTensor, *, is_summed: bool) -> None:
@@ -102,10 +124,28 @@ class Gradients:
             if grad is None:
                 return
             self.reached.add(id(parameter))
-            call = self._calls.current()
+            call = self._note_arrival(parameter)
             if self.loss or is_summed or call is None or not call.accumulates:
                 self._guard(self._add, grad, record, names, True)
 
+        self._hook_leaf(parameter, arrived)
+
+    def watch_parameter(self, parameter: Tensor) -> None:
+        """Record nothing, but learn of the backward pass."""
+
+        def arrived(grad: Tensor | None) -> None:
+            self._note_arrival(parameter)
+
+        self._hook_leaf(parameter, arrived)
+
+    def _note_arrival(self, parameter: Tensor) -> BackwardCall | None:
+        call = self.calls.current()
+        if not self._has_arrived and call is not None and call.accumulates:
+            self._has_arrived = True
+            self._guard(self.on_first, parameter)
+        return call
+
+    def _hook_leaf(self, parameter: Tensor, arrived: Callable[[Tensor | None], None]) -> None:
         # Does what `register_hook` does for a leaf, without creating a handle, which costs more than the rest.
         hooks: Any = parameter._backward_hooks
         if hooks is None:
@@ -146,6 +186,7 @@ class Gradients:
 
     def _drop(self, name: str) -> None:
         """Record no gradient of this name."""
+        self._dropped.add(name)
         self._tensors.drop({derived for _, of, derived in self._direct if of == name})
         self._direct = [each for each in self._direct if each[1] != name]
         self._sums.update({key: None for key in self._sums if key[1] == name})
@@ -164,18 +205,30 @@ class Gradients:
 
     # arrival
 
-    def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
-        call = self._calls.current()
+    def arrival(self, grad: Tensor) -> Arrival:
+        """A gradient that arrives now, with what is known only now: the call and the loss."""
+        if is_batched(grad):
+            self.notes[_BATCHED] = None
         if self._part is not None:
-            call, names = self._part, []
+            return Arrival(grad, self._part, self.loss, is_part=True)
+        return Arrival(grad, self.calls.current(), self.loss)
+
+    def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
+        self.add_arrival(self.arrival(grad), record, names, is_leaf)
+
+    def add_arrival(self, arrival: Arrival, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
+        """Record a gradient, now or after it arrived."""
+        grad, call = arrival.grad, arrival.call
         if call is None:
             self.notes[_UNKNOWN] = None
-        elif _is_batched(grad):
+        elif is_batched(grad):
             self.notes[_BATCHED] = None
         elif not call.accumulates:
             self._direct.append((record, INNER_GRAD, self._tensors.add_derived(grad, record, INNER_GRAD)))
         else:
-            names = [*names, f"{GRAD}/{self.loss}"] if self.loss else names
+            names = [] if arrival.is_part else names
+            part = f"{GRAD}/{arrival.loss}" if arrival.loss else ""
+            names = [*names, part] if part and part not in self._dropped else names
             if record.is_recomputed and call.retains_graph:
                 self._sums_recomputed = True
             may_repeat = is_leaf or call.retains_graph or (record.is_recomputed and self._sums_recomputed)
@@ -308,7 +361,7 @@ def coalesce_sparse(grad: Tensor) -> Tensor:
     return grad.coalesce() if grad.is_sparse and not grad.is_coalesced() else grad
 
 
-def _is_batched(grad: Tensor) -> bool:
+def is_batched(grad: Tensor) -> bool:
     """Whether it is a wrapper inside vmap that stands for many gradients."""
     return bool(
         torch._C._functorch.is_functorch_wrapped_tensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)

@@ -32,6 +32,8 @@ class TracedStep:
         self._tensors = tensors
         self._guard = guard
         self.is_on = False
+        self.before_write: Callable[[list[Any]], None] = lambda tensors: None
+        """Callback: tensors are about to be overwritten."""
         self._saver = _OpValueSaver(ops, tensors, hook_gradient, guard)
         self._session = Session(self.trace, root, self._saver, gradients=False)
         if ops:
@@ -40,7 +42,12 @@ class TracedStep:
     def start(self) -> None:
         """Start the capture."""
         pending = self._tensors.pending = PendingTensors()
-        self._session.resolver.on_write = lambda tensors: self._guard(pending.before_write, tensors)
+
+        def on_write(tensors: list[Any]) -> None:
+            self._guard(pending.before_write, tensors)
+            self._guard(self.before_write, tensors)
+
+        self._session.resolver.on_write = on_write
         self._session.start()
         self.is_on = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from threading import get_ident
 from typing import Any
 
@@ -11,15 +12,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cutaway.capture.module_hooks import tensors_in
-from cutaway.core.errors import SiteError
-from cutaway.core.formatting import listed, nearest_hint, plural
-from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
 from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.facts.collector import StepFacts
+from cutaway.recording.facts.losses import LossNode, loss_node
 from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.gradients import Gradients, coalesce_sparse
 from cutaway.recording.hooks.module_calls import CallWrappers
+from cutaway.recording.hooks.site_filter import SiteFilter
 from cutaway.recording.hooks.unoptimized import UnoptimizedTensors, flags, local_part
 from cutaway.recording.models import NamedParameter, RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
@@ -58,6 +59,10 @@ class StepHooks:
         self._unhooked = [parameter for parameter in models.parameters if not parameter.is_buffer]
         """Parameters without a gradient hook so far."""
         self.gradients = Gradients(tensors, guard, most_bytes=most_update_bytes)
+        self.facts = StepFacts(models, guard)
+        self.facts.n_backward = lambda: self.gradients.calls.n_backward
+        self.gradients.calls.on_backward = self.facts.backward_began
+        self.gradients.on_first = self.facts.gradient_arrives
         covered = [each for each in models.parameters if site_filter.covers_parameter(each.names[0])]
         most = most_update_bytes if site_filter.updates else 0
         self._unoptimized = UnoptimizedTensors(models, covered, most_bytes=most)
@@ -81,6 +86,7 @@ class StepHooks:
         """Builds the dependency graph from autograd, if the step is not traced."""
         self.n_inputs = 0
         """Number of tensors that the models were given."""
+        self._may_be_losses: list[tuple[RecordedTensor, LossNode | None]] = []
         self._notes: dict[str, None] = {}
 
     @property
@@ -96,11 +102,13 @@ class StepHooks:
         self._calls.start(module for module, _ in self._models.modules.values())
         optimizers.subscribe(self)
         self._guard(self._unoptimized.start)
+        self.facts.start()
         self.hook_parameters()
 
     def stop(self) -> None:
         """Remove all hooks. Idempotent."""
         optimizers.unsubscribe(self)
+        self.facts.stop()
         self._calls.stop()
         self.gradients.remove_hooks()
         self.tensors.forget_identities()
@@ -112,11 +120,11 @@ class StepHooks:
     def _is_in_step(self) -> bool:
         """Whether the current call belongs to the step: yes in its own thread and in threads of the backward pass."""
         # torch.jit.trace calls the modules as well, which is no forward pass of the step.
-        return (get_ident() == self._thread or _in_backward()) and torch._C._get_tracing_state() is None
+        return (get_ident() == self._thread or in_backward()) and torch._C._get_tracing_state() is None
 
     def _on_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         is_root = id(module) in self._models.roots
-        if (is_root or self._filter.inputs or self._unentered) and self._is_in_step() and not _in_backward():
+        if (is_root or self._filter.inputs or self._unentered) and self._is_in_step() and not in_backward():
             root = self._models.root_of.get(id(module), "")
             is_first = root in self._unentered
             if is_first:
@@ -131,9 +139,16 @@ class StepHooks:
                 self.first_called.pop(root, None)
 
     def _record_inputs(self, module: nn.Module, args: Any, kwargs: Any, is_root: bool) -> None:
-        given = [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)]
         if is_root:
-            self.hook_parameters()
+            self._model_called()
+        self._record_given(module, [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)], is_root)
+
+    def _model_called(self) -> None:
+        self.facts.model_called()
+        self.hook_parameters()
+
+    def _record_given(self, module: nn.Module, given: list[tuple[str, Tensor]], is_root: bool) -> None:
+        if is_root:
             self.n_inputs += len(given)
             self.tensors.selection.infer_batch_size(tensor for _, tensor in given)
         address = self._models.modules[id(module)][1][0]
@@ -154,20 +169,25 @@ class StepHooks:
             self._guard(self._record_results, module, result)
 
     def _record_results(self, module: nn.Module, result: Any) -> None:
+        results = tensors_in(result, id(module) in self._models.roots)
+        self._record_outputs(module, results, is_recomputed=in_backward())
+
+    def _record_outputs(self, module: nn.Module, results: list[tuple[str, Tensor]], *, is_recomputed: bool) -> None:
         address, *others = self._models.modules[id(module)][1]
         is_root = id(module) in self._models.roots
-        results = tensors_in(result, is_root)
-        if _in_backward():
+        if is_recomputed:
             self._record_recomputed(address, results)
             return
         pass_ = self.tensors.next_pass(address)
         step_pass = self.tensors.step_pass(address)
         for path, tensor in results:
             end = f"@out.{path}" if path else ""
-            role = "loss" if tensor.dim() == 0 and tensor.requires_grad and is_root else "value"
-            key = TensorKey(address + end, address, pass_, self.tensors.iteration, role, step_pass=step_pass)
+            key = TensorKey(address + end, address, pass_, self.tensors.iteration, "value", step_pass=step_pass)
             names = [f"{other}{end}" for other in others]
-            self._record(tensor, key, names, is_result=is_root, layout=self._layout(key, tensor, module, path))
+            layout = self._layout(key, tensor, module, path)
+            record = self._record(tensor, key, names, is_result=is_root, layout=layout)
+            if record is not None and is_root and tensor.dim() == 0 and tensor.requires_grad:
+                self.may_be_loss(loss_node(tensor), record)
         if is_root:
             self.on_return()
             self.tensors.summary.flush()
@@ -192,17 +212,29 @@ class StepHooks:
         *,
         is_result: bool = False,
         layout: UnitLayout | None = None,
-    ) -> None:
-        if _is_transformed(tensor):
+    ) -> RecordedTensor | None:
+        if is_transformed(tensor):
             self.is_transformed = True
-            return
+            return None
         if not self._filter.covers(key.base, key.pass_):
-            return
+            return None
         record, is_new = self.tensors.add(tensor, key, others, layout=layout)
         if is_new:
             self.hook_gradient(tensor, record)
         if self.autograd is not None:
             self.autograd.note(record, tensor, is_result=is_result)
+        return record
+
+    def may_be_loss(self, node: LossNode | None, record: RecordedTensor) -> None:
+        """Note a tensor that is a loss if the step calls `backward()` on it, before or after this call."""
+        self._may_be_losses.append((record, node))
+
+    def mark_losses(self) -> None:
+        """Give the losses their role, at the end of the step."""
+        losses = self.gradients.calls.losses
+        for record, node in self._may_be_losses:
+            if node in losses and record.key.role == "value":
+                self.tensors.rekey(record.key, replace(record.key, role="loss"))
 
     def parameter_and_buffer_names(self) -> dict[int, str]:
         """Names of parameters and buffers by tensor id."""
@@ -221,7 +253,7 @@ class StepHooks:
         """Handle a forward pass that a checkpoint runs again: only gradients that the first pass lacked are new."""
         for path, tensor in results:
             base = f"{address}@out.{path}" if path else address
-            if self._filter.gradients and tensor.requires_grad and not _is_transformed(tensor):
+            if self._filter.gradients and tensor.requires_grad and not is_transformed(tensor):
                 recomputed = self.tensors.add_recomputed(tensor, base)
                 if recomputed is not None:
                     self.hook_gradient(tensor, recomputed)
@@ -230,15 +262,20 @@ class StepHooks:
 
     def hook_parameters(self) -> None:
         """Register gradient hooks on parameters. Call it again for parameters that require gradients only now."""
-        if self._filter.gradients and self._unhooked:
+        if self._unhooked:
             candidates, self._unhooked = self._unhooked, []
             for parameter in candidates:
                 if not parameter.tensor.requires_grad:
                     self._unhooked.append(parameter)
-                elif parameter.tensor.is_leaf and self._filter.covers_parameter(parameter.names[0]):
-                    is_summed = self._unoptimized.is_summed(parameter)
-                    record = self._parameter_record(parameter)
-                    self.gradients.hook_parameter(parameter.tensor, record, is_summed=is_summed)
+                elif parameter.tensor.is_leaf:
+                    self._hook_leaf(parameter)
+
+    def _hook_leaf(self, parameter: NamedParameter) -> None:
+        if self._filter.gradients and self._filter.covers_parameter(parameter.names[0]):
+            is_summed = self._unoptimized.is_summed(parameter)
+            self.gradients.hook_parameter(parameter.tensor, self._parameter_record(parameter), is_summed=is_summed)
+        else:
+            self.gradients.watch_parameter(parameter.tensor)
 
     def _parameter_record(self, parameter: NamedParameter) -> RecordedTensor:
         record = self._parameters.get(id(parameter.tensor))
@@ -276,7 +313,8 @@ class StepHooks:
     def _read_parameters(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if get_ident() != self._thread:
             return
-        has_closure = _has_closure(args, kwargs)
+        self.facts.before_step(optimizer)
+        has_closure = has_closure_in(args, kwargs)
         parameters = self._parameters_of(optimizer)
         scale = getattr(optimizer, "grad_scale", None)
         with self.tensors.deferred():
@@ -311,7 +349,7 @@ class StepHooks:
     def _read_updates(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if get_ident() != self._thread:
             return
-        has_closure = _has_closure(args, kwargs)
+        has_closure = has_closure_in(args, kwargs)
         with self.tensors.deferred():
             for parameter in self._parameters_of(optimizer):
                 if has_closure:  # the optimizer has called the closure, so the gradients exist only now
@@ -321,6 +359,7 @@ class StepHooks:
                     # Into the copy: another tensor of the size of each parameter would raise the peak memory.
                     change = torch.sub(local_part(parameter.tensor), before, out=before)
                     self.tensors.add_derived(change, self._parameter_record(parameter), UPDATE)
+        self.facts.after_step()
 
     def _read_value(self, parameter: NamedParameter, value: Tensor | None = None) -> None:
         if id(parameter.tensor) not in self._read_ids:
@@ -328,21 +367,23 @@ class StepHooks:
             value = parameter.tensor.detach() if value is None else value
             self.tensors.add_derived(value, self._parameter_record(parameter), VALUE)
 
+    def _gradient_of(self, parameter: NamedParameter) -> Tensor | None:
+        is_recorded = self._filter.gradients and not parameter.is_buffer and parameter.tensor.is_leaf
+        return parameter.tensor.grad if is_recorded else None
+
     def _read_gradient(self, parameter: NamedParameter, scale: Any) -> None:
-        grad = (
-            parameter.tensor.grad
-            if self._filter.gradients and not parameter.is_buffer and parameter.tensor.is_leaf
-            else None
-        )
-        if grad is None:
-            return
+        grad = self._gradient_of(parameter)
+        if grad is not None:
+            self._add_gradient(parameter, grad, scale)
+
+    def _add_gradient(self, parameter: NamedParameter, grad: Tensor, scale: Any) -> None:
         grad = coalesce_sparse(grad.detach())
         # A fused optimizer under GradScaler unscales inside its kernel; `.grad` is still scaled here.
         if isinstance(scale, Tensor):
             grad = grad.to(torch.promote_types(grad.dtype, torch.float32)) / scale
         record = self._parameter_record(parameter)
         self.gradients.take_sum(record, is_needed=False)
-        self.tensors.add_derived(grad, record, GRAD)
+        self.facts.gradient_read(self.tensors.add_derived(grad, record, GRAD))
 
     def read_remaining(self) -> None:
         """At the end of the step, read the parameters and gradients that no optimizer has read."""
@@ -397,75 +438,7 @@ class StepHooks:
         self._models.optimized = (self._models.optimized or set()) | self._optimized
 
 
-class SiteFilter:
-    """Decides which sites are recorded, and whether with gradients and updates."""
-
-    def __init__(
-        self, at: Iterable[Site], *, gradients: bool = True, updates: bool = True, parameters: bool = True
-    ) -> None:
-        self._patterns = list(at)
-        self.parameters = parameters
-        self.gradients = gradients
-        self.updates = updates
-        self.inputs = any(pattern.side == "in" for pattern in self._patterns)
-        self._has_passes = any(pattern.pass_ is not None for pattern in self._patterns)
-        self._decisions: dict[str, bool] = {}
-        # Named tensors are recorded in any case, and may come at a later step.
-        self._unmatched = [pattern for pattern in self._patterns if pattern.name is None]
-
-    def covers_parameter(self, name: str) -> bool:
-        """Whether to record a parameter or buffer."""
-        return self.parameters and self.covers(name)
-
-    def covers(self, site: str, pass_: int = 1) -> bool:
-        """Whether to record a site; True for all if there are no patterns."""
-        if not self._patterns:
-            return True
-        key = f"{site}:{pass_}" if self._has_passes and pass_ > 1 else site
-        is_covered = self._decisions.get(key)
-        if is_covered is None:
-            parsed = Site.parse(key)
-            is_covered = self._decisions[key] = any(pattern.matches(parsed) for pattern in self._patterns)
-            self._unmatched = [pattern for pattern in self._unmatched if not pattern.matches(parsed)]
-        return is_covered
-
-    def check_names(self, sites: Iterable[str]) -> None:
-        """At the end of the run, raise a `SiteError` for a pattern of named tensors that has matched none.
-
-        Args:
-            sites: all recorded sites of named tensors.
-        """
-        named = list(map(Site.parse, sites))
-        for pattern in self._patterns:
-            if pattern.name is not None and not any(pattern.matches(site) for site in named):
-                asked = str(pattern)
-                near = nearest_hint(asked, map(str, named))
-                raise SiteError(f"at={asked!r} matches no tensor of the run: name it with run.tensor.{near}")
-
-    def check(self, op_sites: Callable[[], Iterable[str]]) -> None:
-        """After a complete step, raise a `SiteError` for a pattern that has matched nothing. Raises once.
-
-        Args:
-            op_sites: returns the sites of all ops of the step; empty if it was not traced.
-        """
-        unmatched, self._unmatched = self._unmatched, []
-        sites = list(self._decisions)
-        if any(pattern.op is not None for pattern in unmatched):
-            ops = list(op_sites())
-            parsed = list(map(Site.parse, ops))
-            unmatched = [
-                pattern
-                for pattern in unmatched
-                if pattern.op is None or (ops and not any(pattern.matches(site) for site in parsed))
-            ]
-            sites = ops if unmatched and unmatched[0].op is not None else sites
-        if unmatched:
-            asked = str(unmatched[0])
-            near = nearest_hint(asked, sites) or f" It has {plural(len(sites), 'site')}: {listed(map(repr, sites))}."
-            raise SiteError(f"at={asked!r} matches no site of the first recorded step.{near}")
-
-
-def _has_closure(args: Any, kwargs: Any) -> bool:
+def has_closure_in(args: Any, kwargs: Any) -> bool:
     """Whether `optimizer.step` got a closure; `args[0]` is the optimizer itself."""
     return any(closure is not None for closure in (*args[1:], kwargs.get("closure")))
 
@@ -475,10 +448,10 @@ def _any(grad: Any) -> Tensor:
     return local_part(grad).any()
 
 
-def _is_transformed(tensor: Tensor) -> bool:
+def is_transformed(tensor: Tensor) -> bool:
     """Whether this is a wrapper inside vmap, grad or another function transform."""
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
 
 
-def _in_backward() -> bool:
+def in_backward() -> bool:
     return torch._C._current_graph_task_id() != -1

@@ -85,6 +85,11 @@ class UnoptimizedTensors:
         self._parameters.pop(id(parameter.tensor), None)
         return self._copies.pop(id(parameter.tensor), None)
 
+    def is_still(self, parameter: NamedParameter) -> bool:
+        """Whether a large tensor has not changed in earlier steps, nor since."""
+        still = self._models.still.get(id(parameter.tensor))
+        return still is not None and still == _stamp(parameter.tensor)
+
     def value(self, parameter: NamedParameter) -> Tensor:
         """The values of a tensor that was not read before the end of the step: those from its start."""
         copy = self._copies.get(id(parameter.tensor))

@@ -14,7 +14,6 @@ import numpy as np
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import ShapesDifferError
-from cutaway.core.pytree import escape
 from cutaway.core.sites import Site, split_pass
 
 if TYPE_CHECKING:
@@ -128,20 +127,6 @@ def primary_names(schemas: Iterable[Tensors]) -> dict[str, str]:
 def is_selected(pass_: Pass, iteration: int | None, number: int | None) -> bool:
     """Whether a pass is selected; None selects all."""
     return (iteration is None or pass_.iteration == iteration) and (number is None or pass_.number == number)
-
-
-def as_recorded(name: str) -> str:
-    """The recorded name of a tensor that the user has named, as typed; any other name unchanged.
-
-    >>> as_recorded("$train/loss:2"), as_recorded("$hidden"), as_recorded("encoder/relu")
-    ('$train%2Floss:2', '$hidden', 'encoder/relu')
-    """
-    if not name.startswith("$"):
-        return name
-    head, colon, number = name.rpartition(":")
-    if colon and head != "$" and number.isascii() and number.isdigit():
-        return f"${escape(head[1:])}:{number}"
-    return f"${escape(name[1:])}"
 
 
 def pass_name(site: str, pass_: int | None) -> str:

@@ -6,6 +6,7 @@ samples        The samples of a step: ids, texts, tokens, labels, images
 scalars        Scalars logged during a run, as curves
 series         One recorded tensor over the steps of a run
 step           One recorded step of a run, and one tensor at that step
+step_facts     How a step was trained: learning rates, modes, micro-batches, clipping
 timeline       All recorded steps of a rank in order, over its sessions
 xarray_export  Statistics as xarray datasets
 """

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError
 from cutaway.core.formatting import hint, listed, nearest_hint, plural
-from cutaway.core.sites import Site, split_pass
-from cutaway.store.format.passes import PassKey, as_recorded, covers, primary_names
+from cutaway.core.sites import Site, spellings, split_pass
+from cutaway.store.format.passes import PassKey, covers, primary_names
 from cutaway.store.format.problems import lost_text, problems_of
 from cutaway.store.format.records import STEPS, VALUE, Loss, Note, Row
 from cutaway.store.reading.archive import Archive
@@ -164,8 +164,11 @@ class Run:
         """
         if not isinstance(site, str):
             return ()
-        matches = self._match(site)
-        return matches or (self._match(as_recorded(site)) if site.startswith("$") else ())
+        for spelled in spellings(site):
+            matches = self._match(spelled)
+            if matches:
+                return matches
+        return ()
 
     def _match(self, site: str) -> tuple[Series, ...]:
         # Fast path: an exact primary name needs no search through the aliases of all tensors.

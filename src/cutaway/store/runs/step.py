@@ -20,21 +20,14 @@ from cutaway.core.errors import (
     SiteError,
 )
 from cutaway.core.formatting import nearest_hint
-from cutaway.core.sites import split_pass
-from cutaway.store.format.passes import (
-    Pass,
-    PassKey,
-    Tensors,
-    as_recorded,
-    is_selected,
-    pass_name,
-    pass_text,
-    stack_passes,
-)
+from cutaway.core.sites import spellings, split_pass
+from cutaway.store.format.fields import counts
+from cutaway.store.format.passes import Pass, PassKey, Tensors, is_selected, pass_name, pass_text, stack_passes
 from cutaway.store.format.records import GRAD, SAMPLE, UPDATE, VALUE, Layout, Row, Schema, StepRecord
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.samples import Samples, read_samples
+from cutaway.store.runs.step_facts import StepFacts
 
 _MAX_SHOWN: Final = 6
 STATE_ROLES: Final = ("parameter", "buffer")
@@ -79,6 +72,12 @@ class Step:
         """Additional data of the step."""
         return self._record.about
 
+    @cached_property
+    def facts(self) -> StepFacts | None:
+        """How it was trained: learning rates, modes, micro-batches, clipping; None in runs of older versions."""
+        record = self._record.about.get("facts")
+        return None if record is None else StepFacts.read(record, self._index.documents)
+
     @property
     def rows(self) -> tuple[Row, ...]:
         """Every recorded quantity of every tensor."""
@@ -110,17 +109,17 @@ class Step:
 
     def _find(self, site: object) -> Moment | None:
         """A tensor by any of its names, in the pass that the name selects."""
+        tensors = self._schema.tensors
         if not isinstance(site, str):
             return None
-        return self._lookup(site) or (self._lookup(as_recorded(site)) if site.startswith("$") else None)
-
-    def _lookup(self, site: str) -> Moment | None:
-        tensors = self._schema.tensors
-        if tensors.rows(site):
-            return Moment(self, tensors.site(site), VALUE)
-        name, pass_ = split_pass(site)
-        picked = Moment(self, tensors.site(name), VALUE, pass_=pass_)
-        return picked if picked.n_passes else None
+        for spelled in spellings(site):
+            if tensors.rows(spelled):
+                return Moment(self, tensors.site(spelled), VALUE)
+            name, pass_ = split_pass(spelled)
+            picked = Moment(self, tensors.site(name), VALUE, pass_=pass_)
+            if picked.n_passes:
+                return picked
+        return None
 
     def __contains__(self, site: object) -> bool:
         return self._find(site) is not None
@@ -145,6 +144,12 @@ class Step:
                     return max(meta[1][0] - 1, 0)  # offsets: one more than samples
         inputs = (self.meta(row) for row in self.rows if row.role == "input" and row.of == VALUE)
         return next((meta[1][0] for meta in inputs if meta is not None and meta[1]), 0)
+
+    @property
+    def sample_indices(self) -> tuple[int, ...] | None:
+        """Positions in the batch of samples that `run.keep(samples=)` chose; None if it chose none."""
+        indices = self._record.about.get("samples")
+        return None if indices is None else counts(indices, "indices of samples")
 
     @cached_property
     def samples(self) -> Samples:
