@@ -164,7 +164,7 @@ class StepFacts:
     def _clip_value(self, parameters: list[Any], limit: Any) -> None:
         grads = [parameter.grad.detach() for parameter in parameters if parameter.grad is not None]
         # Unlike clip_grad_norm_, it computes no norm.
-        norm = torch.nn.utils.get_total_norm(grads) if grads else torch.tensor(0.0)
+        norm = torch.nn.utils.get_total_norm(grads) if grads else torch.tensor(0.0, device="cpu")
         self._clip("value", norm, limit, 2.0)
 
     def _clip(self, method: str, norm: Any, limit: Any, norm_type: Any) -> None:
