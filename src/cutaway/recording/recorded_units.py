@@ -86,6 +86,8 @@ class RecordedUnits:
         Args:
             n_samples: the batch size; needed where one dimension holds both samples and tokens.
         """
+        if base not in self._known:
+            return None  # before its shape is asked for: nested and lazy tensors have none
         key = base, pass_, tensor.shape, n_samples
         if key not in self._found:
             if len(self._found) >= _MOST_FOUND:
@@ -94,7 +96,7 @@ class RecordedUnits:
         return self._found[key]
 
     def _adapted(self, base: str, pass_: int, tensor: Tensor, n_samples: int | None) -> UnitLayout | None:
-        layout = layout_of_pass(self._known.get(base, {}), pass_)
+        layout = layout_of_pass(self._known[base], pass_)
         for count in (n_samples, None) if layout is not None and n_samples is not None else (None,):
             try:
                 return None if layout is None else layout.for_shape(tensor.shape, count)
