@@ -6,7 +6,7 @@ device            GPU tensors: gathered, computed by few launches without waitin
 device_quantiles  Quantiles, histogram and the sampled indices on a device
 device_results    Inputs and results of the statistics of GPU tensors
 device_torch      Statistics of GPU tensors with torch alone, where Triton is not available
-held              Tensors of a device that wait for a common launch, by reference or as copies
+held_tensors      Tensors of a device that wait for a common launch, by reference or as copies
 inputs            Unwraps any tensor (DTensor, sparse, nested, quantized, …) to plain strided values
 moments           The moments of a tensor, and the table that all backends fill
 per_unit          Statistics per unit and per sample for the level "full", on any device, without waiting
