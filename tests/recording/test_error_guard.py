@@ -65,7 +65,7 @@ class Net(nn.Module):
         return self.head(self.norm(x))
 
 
-def training(run: Any, seed: int = 0) -> Any:
+def training(run: Any, seed: int = 0, kind: str | None = "") -> Any:
     torch.manual_seed(seed)
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -73,7 +73,7 @@ def training(run: Any, seed: int = 0) -> Any:
     run.fixed_batch("toy", torch.ones(2, 4), every=1, edits={"silent": {"head": 0}})
     for _ in range(N_STEPS):
         x = torch.randn(3, 4)
-        with run.step():
+        with run.step(kind):
             result = model(x)
             run.tensor("result", result, role="value")
             run.samples(text=["a", "b", "c"])
@@ -86,6 +86,8 @@ def training(run: Any, seed: int = 0) -> Any:
             optimizer.zero_grad()
             run.log(loss=loss)
             run.note("done")
+            if kind is None:
+                run.keep("late", samples=1, by=[0.0, 2.0, 1.0])
     run.arrange("head", label="end")
     run.close()
     return left_behind(model, optimizer)
@@ -114,8 +116,9 @@ MODULES = (
     autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
     op_values, scalars, recorder, tensors, stable_sites, summary, step, step_cycle, step_graph, models, coverage,
     unoptimized, site_filter, backward_check, backward_losses, batch_copy, edited_steps, fixed_batches, collector,
-    losses, tables, training_calls, held_hooks, held_step, sample_choice,
+    losses, tables, training_calls,
 )  # fmt: skip
+HELD_MODULES = (held_hooks, held_step, sample_choice)
 FLIGHT_MODULES = (flight_hooks, flight_recorder, flight_recorded, readings, ring, flight_ring)
 CONSTRUCTION = {
     "record", "_rank", "_as_module", "RecordedModels.__init__", "StepCycle.__init__", "_Several.__init__",
@@ -236,6 +239,34 @@ def test_a_failure_in_the_flight_recorder_leaves_the_training_alone(
     mine = [str(one.message) for one in said if issubclass(one.category, RuntimeWarning)]
     assert len(mine) == (n_calls >= 2), mine
     assert 0 in cutaway.load(tmp_path / "run").steps
+    gc.collect()
+
+
+@pytest.mark.parametrize(("owner", "name"), inner_functions(HELD_MODULES))
+def test_a_failure_in_a_held_step_leaves_the_training_alone(
+    owner: Any, name: str, unrecorded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original: Callable[..., Any] = getattr(owner, name)
+    n_calls = 0
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 2:
+            raise ArithmeticError("broken on purpose")
+        return original(*args, **kwargs)
+
+    before = hooks()
+    monkeypatch.setattr(owner, name, broken)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        recorded = training(lambda model: cutaway.record(tmp_path / "run", model, every=1, graph=False), kind=None)
+    assert hooks() == before
+    for what in unrecorded:
+        assert equal(unrecorded[what], recorded[what]), what
+    mine = [str(one.message) for one in said if issubclass(one.category, RuntimeWarning)]
+    assert len(mine) == (n_calls >= 2), mine
+    assert len(cutaway.load(tmp_path / "run").steps_of("late")) >= N_STEPS - 1
     gc.collect()
 
 

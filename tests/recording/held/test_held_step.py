@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import cutaway
+from cutaway.recording.statistics.summary import Summary
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -84,7 +85,36 @@ def checkpointed(model: Net, optimizer: Any, run: Any, x: Tensor, y: Tensor) -> 
     return loss.detach()
 
 
-WAYS = {"plain": plain, "zeroed": zeroed, "named": named, "checkpointed": checkpointed}
+def manual(model: Net, optimizer: Any, run: Any, x: Tensor, y: Tensor) -> Tensor:
+    """No optimizer: parameters and a buffer are changed by hand, without version counters, and gradients emptied."""
+    loss = nn.functional.cross_entropy(model(x), y, reduction="none")
+    loss.mean().backward()
+    for parameter in model.parameters():
+        assert parameter.grad is not None
+        parameter.data -= 0.1 * parameter.grad
+        parameter.grad = None
+    model.norm.running_var.data.mul_(2)  # type: ignore[union-attr]
+    return loss.detach()
+
+
+def summed(model: Net, optimizer: Any, run: Any, x: Tensor, y: Tensor) -> Tensor:
+    """Extra passes of the recorder itself, for the part of each loss."""
+    scores = model(x)
+    loss = nn.functional.cross_entropy(scores, y, reduction="none")
+    run.backward(main=loss.mean(), size=scores.pow(2).mean())
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.detach()
+
+
+WAYS = {
+    "plain": plain,
+    "zeroed": zeroed,
+    "named": named,
+    "checkpointed": checkpointed,
+    "manual": manual,
+    "summed": summed,
+}
 
 
 def train(path: Path, way: Callable[..., Tensor], *, is_late: bool, n: int = 4, **options: Any) -> Any:
@@ -136,6 +166,40 @@ def test_a_step_that_is_kept_afterwards_equals_one_that_is_recorded_at_once(
         assert a.about.get("structure") == b.about.get("structure")
 
 
+def test_statistics_that_are_gathered_are_those_of_a_step_that_is_recorded_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = train(tmp_path / "at once", plain, is_late=False)
+    monkeypatch.setattr(Summary, "on_host", frozenset())  # as on a GPU
+    kept = train(tmp_path / "kept", plain, is_late=True)
+    for a, b in zip(expected, kept, strict=True):
+        assert not any("are missing" in text for text in kept.problems)
+        for row in a.rows:
+            one, two = (step.matrix[list(step.rows).index(row)] for step in (a, b))
+            np.testing.assert_allclose(two, one, rtol=1e-4, atol=1e-6, err_msg=str(row))
+
+
+def test_a_held_step_does_not_teach_what_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Overwriting(nn.Sequential):
+        def forward(self, x: Tensor) -> Tensor:
+            x = self[0](x)
+            x.data.mul_(3)  # without a version counter
+            return self[1](x)
+
+    monkeypatch.setattr(Summary, "on_host", frozenset())
+    torch.manual_seed(0)
+    model = Overwriting(nn.Linear(4, 4), nn.Linear(4, 4))
+    x = torch.randn(3, 4)
+    with cutaway.record(tmp_path / "run", model, every=1, graph=False) as run:
+        with run.step(kind=None):
+            model(x)
+            run.keep("late")
+        with run.step("at once"):
+            model(x)
+    mean = cutaway.load(tmp_path / "run").at(1)["0"].stats["mean"]
+    assert mean == pytest.approx(model[0](x).mean().item(), rel=1e-5)
+
+
 def test_what_was_overwritten_is_named_once_and_copied_from_then_on(tmp_path: Path) -> None:
     run = train(tmp_path / "run", plain, is_late=True, graph=False)
     assert "norm" not in run.at(0)
@@ -147,8 +211,6 @@ def test_what_was_overwritten_is_named_once_and_copied_from_then_on(tmp_path: Pa
 def test_a_dropped_step_computes_no_statistics_and_frees_its_tensors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cutaway.recording.statistics.summary import Summary
-
     model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     monkeypatch.setattr(Summary, "add", lambda *args, **kwargs: pytest.fail("computed"))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.recording.statistics import launch_queue as held
+from cutaway.recording.statistics import held_tensors
 from cutaway.recording.statistics.summary import Summary
 
 
@@ -81,13 +81,13 @@ def test_outputs_are_read_before_they_are_overwritten(
 def test_only_tensors_that_are_overwritten_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Summary, "on_host", frozenset())
     copied: list[tuple[int, bool]] = []
-    add = held.HeldTensors.add
+    add = held_tensors.HeldTensors.add
 
     def counted(self: Any, number: int, tensor: Tensor, dims: Any, stream: int, *, is_stable: bool) -> bool:
         copied.append((tensor.numel(), is_stable))
         return add(self, number, tensor, dims, stream, is_stable=is_stable)
 
-    monkeypatch.setattr(held.HeldTensors, "add", counted)
+    monkeypatch.setattr(held_tensors.HeldTensors, "add", counted)
     model = lambda: nn.Sequential(nn.Linear(6, 6), nn.ReLU(inplace=True), nn.Linear(6, 6))  # noqa: E731
     record(tmp_path / "run", 1, model=model)
     copied.clear()

@@ -44,7 +44,11 @@ _originals: dict[str, Any] = {}
 def subscribe(listener: TrainingListener) -> None:
     """Notify a listener from now on."""
     if not _listeners:
-        _install()
+        try:
+            _install()
+        except BaseException:
+            _uninstall()
+            raise
     _listeners.append(listener)
 
 
@@ -57,11 +61,13 @@ def unsubscribe(listener: TrainingListener) -> None:
 
 
 def _install() -> None:
-    _originals["step"] = _scaler_module.GradScaler.step
-    _scaler_module.GradScaler.step = _scaler_step  # type: ignore[method-assign]
+    # What an earlier failure has left in place must not become its own original, which would call itself.
+    if _scaler_module.GradScaler.step is not _scaler_step:
+        _originals["step"] = _scaler_module.GradScaler.step
+        _scaler_module.GradScaler.step = _scaler_step  # type: ignore[method-assign]
     for name, replacement in (("clip_grad_norm_", _clip_norm), ("clip_grad_value_", _clip_value)):
         cell = _inner_cell(getattr(_clip_module, name))
-        if cell is not None:
+        if cell is not None and cell.cell_contents is not replacement:
             _originals[name] = cell.cell_contents
             cell.cell_contents = replacement
 

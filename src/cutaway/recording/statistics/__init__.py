@@ -6,8 +6,8 @@ device            GPU tensors: gathered, computed by few launches without waitin
 device_quantiles  Quantiles, histogram and the sampled indices on a device
 device_results    Inputs and results of the statistics of GPU tensors
 device_torch      Statistics of GPU tensors with torch alone, where Triton is not available
+held_tensors      Tensors of a device that wait for a common launch, by reference or as copies
 inputs            Unwraps any tensor (DTensor, sparse, nested, quantized, …) to plain strided values
-launch_queue      Tensors of a device that wait for a common launch, by reference or as copies
 moments           The moments of a tensor, and the table that all backends fill
 per_unit          Statistics per unit and per sample for the level "full", on any device, without waiting
 quantiles         Quantiles, histogram and batch_std from a sample of at most 1,024 values per tensor

@@ -20,8 +20,8 @@ from torch import Tensor
 from cutaway.recording.statistics import device_torch
 from cutaway.recording.statistics.device_quantiles import distribution_on
 from cutaway.recording.statistics.device_results import PARTIAL, ArrayBlock, DeviceInput, DeviceResults
+from cutaway.recording.statistics.held_tensors import HeldTensor, HeldTensors
 from cutaway.recording.statistics.inputs import wide_dtype
-from cutaway.recording.statistics.launch_queue import HeldTensor, HeldTensors
 from cutaway.recording.statistics.moments import StatisticTable
 from cutaway.recording.statistics.quantiles import DISTRIBUTION, distribution
 

@@ -6,7 +6,11 @@ import pytest
 import torch
 from tests.recording.statistics.test_summary import OnDevice, column
 
+<<<<<<<< HEAD:tests/recording/statistics/test_launch_queue.py
 from cutaway.recording.statistics import launch_queue as held
+========
+from cutaway.recording.statistics import held_tensors
+>>>>>>>> 1645e8a9b1dfe720454666a2e3f7639c2bdda568:tests/recording/statistics/test_held_tensors.py
 
 
 def test_a_tensor_that_may_change_is_read_as_it_was() -> None:
@@ -49,7 +53,7 @@ def test_a_tensor_whose_memory_was_freed_is_lost() -> None:
 
 @pytest.mark.parametrize("is_view", [False, True])
 def test_what_is_held_is_bounded_by_its_memory(is_view: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "MOST_BYTES", 40_000)
+    monkeypatch.setattr(held_tensors, "MOST_BYTES", 40_000)
     summary, first = OnDevice(), torch.ones(9000)
     summary.add(first[:10] if is_view else first, is_stable=True)  # a view keeps 36 kB alive
     summary.add(torch.ones(9000), is_stable=True)
@@ -58,7 +62,7 @@ def test_what_is_held_is_bounded_by_its_memory(is_view: bool, monkeypatch: pytes
 
 
 def test_a_large_tensor_that_may_change_is_read_at_once_instead_of_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "MOST_COPY_BYTES", 1000)
+    monkeypatch.setattr(held_tensors, "MOST_COPY_BYTES", 1000)
     monkeypatch.setattr(torch.Tensor, "clone", None)
     summary, tensor = OnDevice(), torch.ones(3000)
     summary.add(tensor)
