@@ -6,11 +6,7 @@ import pytest
 import torch
 from tests.recording.statistics.test_summary import OnDevice, column
 
-<<<<<<<< HEAD:tests/recording/statistics/test_launch_queue.py
-from cutaway.recording.statistics import launch_queue as held
-========
 from cutaway.recording.statistics import held_tensors
->>>>>>>> 1645e8a9b1dfe720454666a2e3f7639c2bdda568:tests/recording/statistics/test_held_tensors.py
 
 
 def test_a_tensor_that_may_change_is_read_as_it_was() -> None:
