@@ -81,7 +81,7 @@ export function Selectors({ running, samples, span, hoverSync, isDark }: Props) 
         )}
         {run.kinds.length > 1 && (
           <Selector name="Kind of step" isTight={isTight} class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
-            choices={["", ...run.kinds].map((kind) => [kind, kind || "all", true])} />
+            choices={["", ...run.kinds.filter(Boolean)].map((kind) => [kind, kind || "all", true])} />
         )}
         {iterations.length > 1 && (
           <Selector name="Iteration" isTight={isTight} about="e" value={`${state.iteration > 0 ? choice.iteration : 0}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
