@@ -15,11 +15,12 @@ from cutaway.core.errors import (
     AmbiguousSiteError,
     DamagedError,
     InputTypeError,
+    NotFoundError,
     NotSavedError,
     ShapesDifferError,
     SiteError,
 )
-from cutaway.core.formatting import nearest_hint
+from cutaway.core.formatting import listed, nearest_hint
 from cutaway.core.sites import spellings, split_pass
 from cutaway.store.format.fields import counts
 from cutaway.store.format.passes import Pass, PassKey, Tensors, is_selected, pass_name, pass_text, stack_passes
@@ -241,6 +242,14 @@ class Step:
         )
 
 
+class Statistics(dict[str, Any]):
+    """Statistics by name; a name that is not there raises an error with the nearest ones."""
+
+    def __missing__(self, name: object) -> Any:
+        near = nearest_hint(str(name), self) or f" It has: {listed(self)}."
+        raise NotFoundError(f"there is no statistic {name!r}.{near}")
+
+
 class Moment:
     """One tensor at one step: `run.at(400)["encoder.2"]`.
 
@@ -410,14 +419,14 @@ class Moment:
         """Its statistics by name: a number, or an array over several passes (NaN if one has none)."""
         names, matrix = self.step.statistics, self.step.matrix
         if len(self._rows) < 2:
-            return dict(zip(names, matrix[self._number].tolist(), strict=True))
+            return Statistics(zip(names, matrix[self._number].tolist(), strict=True))
         if not self._recorded:
             raise SiteError(f"step {self.step.step} has no {self.of!r} of {self._name!r}.")
         values = np.full((len(self._rows), len(names)), np.nan, matrix.dtype)
         for position, number in enumerate(self._rows.values()):
             if number is not None:
                 values[position] = matrix[number]
-        return dict(zip(names, values.T, strict=True))
+        return Statistics(zip(names, values.T, strict=True))
 
     # Related tensors
 
