@@ -34,7 +34,7 @@ class Shared(nn.Module):
         return self.classifier(code), self.decoder(code)
 
 
-def train(folder: Path, n_steps: int) -> None:
+def train(folder: Path, n_steps: int) -> str:
     torch.manual_seed(0)
     centers = torch.randn(N_CLASSES, SIZE)
     model = Shared()
@@ -55,10 +55,11 @@ def train(folder: Path, n_steps: int) -> None:
                 optimizer.step()
                 optimizer.zero_grad()
                 run.log(name_it=name_it, copy_it=copy_it)
+    return run.path  # if the folder was taken, the run is in the next free one
 
 
-def ask(folder: Path) -> None:
-    run = cutaway.load(folder)
+def ask(path: str) -> None:
+    run = cutaway.load(path)
     print(run)
     print("Gradients at the code, by loss:")
     for loss in ("name_it", "copy_it"):
@@ -77,17 +78,11 @@ def row(numbers: Tensor) -> str:
     return " ".join(f"{number:.2g}" for number in numbers)
 
 
-def fresh(folder: Path) -> Path:
-    """A path that does not exist yet: runs are never overwritten."""
-    names = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))]
-    return next(name for name in names if not name.exists())
-
-
 def main() -> None:
-    folder = fresh(Path(sys.argv[1] if len(sys.argv) > 1 else "demo/interventions"))
-    train(folder, int(sys.argv[2]) if len(sys.argv) > 2 else 400)
-    ask(folder)
-    print(f"The run is in {folder}: cutaway view {folder}")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "demo/interventions")
+    path = train(folder, int(sys.argv[2]) if len(sys.argv) > 2 else 400)
+    ask(path)
+    print(f"The run is in {path}: cutaway view {path}")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Adder(nn.Module):
         return torch.sigmoid(self.guess(hidden)), self.remember(hidden)
 
 
-def train(folder: Path, n_steps: int, *, is_bugged: bool) -> None:
+def train(folder: Path, n_steps: int, *, is_bugged: bool) -> str:
     torch.manual_seed(0)
     model = Adder(is_bugged=is_bugged)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
@@ -61,11 +61,12 @@ def train(folder: Path, n_steps: int, *, is_bugged: bool) -> None:
                 optimizer.step()
                 optimizer.zero_grad()
                 run.log(loss=loss, right=(output.argmax(1) == target.argmax(1)).float().mean())
+    return run.path  # if the folder was taken, the run is in the next free one
 
 
-def ask(folder: Path) -> None:
+def ask(path: str) -> None:
     """Read the iterations of the longest sequences back."""
-    run = cutaway.load(folder)
+    run = cutaway.load(path)
     kind = f"{LENGTHS[-1]} iterations"
     print(f"\n{run}")
     print(f"  right at the end: {run.scalars['right'].values[-30:].mean():.0%}")
@@ -85,28 +86,23 @@ def row(numbers: Tensor) -> str:
     return " ".join(f"{number:.2g}" for number in numbers)
 
 
-def fresh(folder: Path) -> Path:
-    """A path that does not exist yet: runs are never overwritten."""
-    names = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))]
-    return next(name for name in names if not name.exists())
-
-
 def main() -> None:
-    folder = fresh(Path(sys.argv[1] if len(sys.argv) > 1 else "demo/sums"))
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "demo/sums")
     n_steps = int(sys.argv[2]) if len(sys.argv) > 2 else 1200
+    paths = {}
     for name in ("bugged", "fixed"):
-        train(folder / name, n_steps, is_bugged=name == "bugged")
-        ask(folder / name)
-    ask_for_the_bug(folder)
+        paths[name] = train(folder / name, n_steps, is_bugged=name == "bugged")
+        ask(paths[name])
+    ask_for_the_bug(paths["bugged"])
+    print(f"A guess that should fall hardly moves. Both runs are in {folder}: cutaway view {folder}")
 
 
-def ask_for_the_bug(folder: Path) -> None:
+def ask_for_the_bug(path: str) -> None:
     """Follow the gradient through the output layer of the bugged network."""
-    guess = cutaway.load(folder / "bugged").at(-1)
+    guess = cutaway.load(path).at(-1)
     iteration = LENGTHS[-1]
     after, before = (guess[f"guess.{n}"].where(iteration=iteration).grad.stats["norm"] for n in (1, 0))
     print(f"\nThe bug: the gradient is {after:.2g} after the LeakyReLU of the output layer, {before:.2g} before it.")
-    print(f"A guess that should fall hardly moves. Both runs are in {folder}: cutaway view {folder}")
 
 
 if __name__ == "__main__":

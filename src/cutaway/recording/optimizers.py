@@ -57,3 +57,8 @@ def _after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     if not torch.compiler.is_compiling():
         for listener in tuple(_listeners):
             listener.after_step(optimizer, args, kwargs)
+
+
+def has_closure_in(args: Any, kwargs: Any) -> bool:
+    """Whether `optimizer.step` got a closure; `args[0]` is the optimizer itself."""
+    return any(closure is not None for closure in (*args[1:], kwargs.get("closure")))

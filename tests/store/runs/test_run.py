@@ -209,7 +209,7 @@ def test_a_moment_that_was_not_recorded_names_those_that_were(run: Run) -> None:
 
 
 def test_statistics_that_are_not_there_say_which_are(run: Run) -> None:
-    with pytest.raises(KeyError, match="there is no statistic 'mena'.* 'mean'"):
+    with pytest.raises(KeyError, match=r"there is no statistic 'mena'.* 'mean'"):
         run.at(0)[ROWS[0].site].stats["mena"]
     with pytest.raises(InputError, match=r"run 'base' has no statistic 'stdd'. Nearest: 'std'"):
         run["encoder.0"].stats("stdd")

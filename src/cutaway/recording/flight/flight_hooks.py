@@ -134,7 +134,7 @@ class FlightHooks:
 
     def _on_step(self, optimizer: Optimizer, args: Any, kwargs: Any, is_after: bool) -> None:
         # A closure computes the gradients inside the step.
-        if get_ident() == self._thread and _has_closure(args, kwargs) == is_after:
+        if get_ident() == self._thread and optimizers.has_closure_in(args, kwargs) == is_after:
             self._read_gradients(optimizer)
 
     def _read_gradients(self, optimizer: Optimizer) -> None:
@@ -162,8 +162,3 @@ class FlightHooks:
 
 def _ignore(module: nn.Module, args: Any, kwargs: Any) -> None:
     """The call of a module, of which only the result counts."""
-
-
-def _has_closure(args: Any, kwargs: Any) -> bool:
-    """Whether `optimizer.step` got a closure; `args[0]` is the optimizer itself."""
-    return any(closure is not None for closure in (*args[1:], kwargs.get("closure")))

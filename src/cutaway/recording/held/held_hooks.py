@@ -13,8 +13,9 @@ from torch.optim import Optimizer
 
 from cutaway.capture.module_hooks import tensors_in
 from cutaway.core.units.layout import UnitLayout
+from cutaway.recording import optimizers
 from cutaway.recording.held.held_step import HeldStep, HeldTensor
-from cutaway.recording.hooks.step_hooks import StepHooks, has_closure_in, in_backward, is_transformed
+from cutaway.recording.hooks.step_hooks import StepHooks, in_backward, is_transformed
 from cutaway.recording.hooks.unoptimized import local_part
 from cutaway.recording.models import NamedParameter
 from cutaway.recording.tensors import RecordedTensor, TensorKey
@@ -136,7 +137,7 @@ class HeldHooks(StepHooks):
             super()._read_parameters(optimizer, args, kwargs)
             return
         self.facts.before_step(optimizer)
-        has_closure = has_closure_in(args, kwargs)
+        has_closure = optimizers.has_closure_in(args, kwargs)
         scale = getattr(optimizer, "grad_scale", None)
         scale = scale.detach().clone() if isinstance(scale, Tensor) else None
         for parameter in self._parameters_of(optimizer):
@@ -179,7 +180,7 @@ class HeldHooks(StepHooks):
         if not self._holds or get_ident() != self._thread:
             super()._read_updates(optimizer, args, kwargs)
             return
-        has_closure = has_closure_in(args, kwargs)
+        has_closure = optimizers.has_closure_in(args, kwargs)
         for parameter in self._parameters_of(optimizer):
             if has_closure:
                 self._hold_parameter_gradient(parameter, None)

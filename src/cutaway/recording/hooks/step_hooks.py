@@ -314,7 +314,7 @@ class StepHooks:
         if get_ident() != self._thread:
             return
         self.facts.before_step(optimizer)
-        has_closure = has_closure_in(args, kwargs)
+        has_closure = optimizers.has_closure_in(args, kwargs)
         parameters = self._parameters_of(optimizer)
         scale = getattr(optimizer, "grad_scale", None)
         with self.tensors.deferred():
@@ -349,7 +349,7 @@ class StepHooks:
     def _read_updates(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if get_ident() != self._thread:
             return
-        has_closure = has_closure_in(args, kwargs)
+        has_closure = optimizers.has_closure_in(args, kwargs)
         with self.tensors.deferred():
             for parameter in self._parameters_of(optimizer):
                 if has_closure:  # the optimizer has called the closure, so the gradients exist only now
@@ -436,11 +436,6 @@ class StepHooks:
     def note_optimized(self) -> None:
         """After a complete step, remember which parameters optimizers step: later steps need no copies of them."""
         self._models.optimized = (self._models.optimized or set()) | self._optimized
-
-
-def has_closure_in(args: Any, kwargs: Any) -> bool:
-    """Whether `optimizer.step` got a closure; `args[0]` is the optimizer itself."""
-    return any(closure is not None for closure in (*args[1:], kwargs.get("closure")))
 
 
 def _any(grad: Any) -> Tensor:
