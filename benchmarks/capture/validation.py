@@ -14,7 +14,7 @@ from benchmarks.report import Figure, short
 VALIDATE = "validate a trace: replay, perturb, unwatched run, consistency"
 REPLAY = "validate without perturbing"
 MEMORY = "peak memory that validating adds to a trace"
-_AIM = 15.0
+_AIM = 5.0
 
 
 def figures(cases: Sequence[Case], peer: TorchLens, *, quick: bool) -> list[Figure]:

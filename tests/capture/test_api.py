@@ -171,12 +171,13 @@ def test_a_tensor_can_be_named(model: nn.Module) -> None:
 
 
 def test_a_named_tensor_can_be_chosen(model: nn.Module) -> None:
-    with cutaway.watch(model, save="$memory") as trace:
-        h = model[0](X)
-        trace.tensor("memory", h)
-        model[1](h)
-    assert same(trace["$memory"].value, h)
-    assert len(trace.saved) == 1
+    for name in ("memory", "a/b", "a.b/c"):
+        with cutaway.watch(model, save=f"${name}") as trace:
+            h = model[0](X)
+            trace.tensor(name, h)
+            model[1](h)
+        assert same(trace[f"${name}"].value, h)
+        assert len(trace.saved) == 1
 
 
 def test_a_model_can_run_several_times_in_one_block(model: nn.Module) -> None:

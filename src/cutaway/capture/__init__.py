@@ -1,6 +1,7 @@
 """Captures what torch runs: function mode, module hooks, interventions, replay, validation.
 
 api              The verbs `trace`, `watch` and `sites`
+arguments        The tensors in the arguments of torch functions and modules
 autograd_walk    Finds what a tensor was computed from by walking the autograd graph, if its ops were not captured
 diff             The verb `diff`: compares the structure and values of two traces
 failure          Records the op that raised the error which ended a capture

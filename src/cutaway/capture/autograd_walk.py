@@ -17,6 +17,7 @@ class KnownTensors(Protocol):
     """What the walk asks about the tensors of a trace."""
 
     nodes: Nodes
+    shards: dict[int, Tensor]
 
     def is_known(self, tensor: Tensor) -> bool: ...
     def node_of(self, tensor: Tensor) -> int: ...
@@ -26,8 +27,10 @@ class KnownTensors(Protocol):
 def uncaptured_sources(graph: KnownTensors, tensor: Tensor) -> tuple[int, ...]:
     """The known tensors from which uncaptured code computed this one.
 
-    A view knows its base, and a tensor with a gradient knows its autograd graph.
+    A view knows its base, and a tensor with a gradient knows its autograd graph. FSDP gathers a parameter from shards.
     """
+    if id(tensor) in graph.shards:
+        return (graph.node_of(graph.shards[id(tensor)]),)
     if isinstance(tensor, Parameter):
         return ()
     base = tensor._base if tensor._is_view() else None
@@ -44,6 +47,10 @@ def uncaptured_sources(graph: KnownTensors, tensor: Tensor) -> tuple[int, ...]:
     nodes, leaves = nearest_in_autograd(tensor, known)
     used = [leaf for leaf in leaves if isinstance(leaf, Parameter) or graph.is_known(leaf)]
     return tuple(sorted({*nodes, *(graph.node_of(leaf) for leaf in used)}))
+
+
+def made_unseen(*_: Any) -> None:
+    """Placeholder function: uncaptured code computed a tensor (a C++ extension, `as_subclass`, FSDP…)."""
 
 
 def nearest_in_autograd(tensor: Tensor, known: dict[Any, int]) -> tuple[list[int], list[Tensor]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cutaway.capture.module_hooks import is_tensor
+from cutaway.capture.arguments import is_tensor
 from cutaway.capture.resolver import Resolver
 from cutaway.capture.torch_functions import name_of
 from cutaway.core.pytree import leaves

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any, NoReturn
 
@@ -150,9 +150,9 @@ class EntryReminder:
         self._verb, self._effect = verb, effect
         self.is_entered = False
 
-    def __del__(self) -> None:
-        # Modules are torn down when the interpreter exits, and nobody reads the warning then.
-        if not self.is_entered and not sys.is_finalizing():
+    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Modules are torn down when the interpreter exits (`sys` is None then), and nobody reads the warning.
+        if not self.is_entered and not _is_finalizing():
             warnings.warn_explicit(
                 f"this cutaway.{self._verb} was never entered, so it {self._effect}: "
                 f"write `with cutaway.{self._verb}(model, …):` around the code that runs the model.",

@@ -14,22 +14,24 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules import module as _torch_module
 
 from cutaway.capture import sessions
+from cutaway.capture.arguments import tensors_in
 from cutaway.capture.function_mode import Ledger, Watcher, _versions, copy_containers
 from cutaway.capture.model.sharding import GatheredParameters, is_fsdp
 from cutaway.capture.model.tree import modules_of
+from cutaway.capture.patches import own_call
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.torch_functions import Opaque
-from cutaway.core.pytree import leaves
 
 ENTER = "enter"
 EXIT = "exit"
 
-_BETWEEN = (_torch_module.__file__, str(Path(__file__).with_name("api.py")))
+_BETWEEN = (_torch_module.__file__, __file__, own_call.__file__, str(Path(__file__).with_name("api.py")))
 """Files whose frames are between a module's forward and the user's line that called it."""
+_CALLERS = (nn.Module._call_impl.__code__, own_call.run_own_call.__code__)  # type: ignore[attr-defined]
 
 
 class Call:
@@ -78,14 +80,18 @@ class ModuleHooks:
         self.recipe: Recipe | None = None
         """How to rerun the root module as it first ran."""
         self._handles: list[Any] = []
+        self._own_calls: own_call.OwnCalls | None = None
         self._gathered = gathered
-        self._has_fsdp = any(map(is_fsdp, modules_of(root)))
+        modules = modules_of(root)
+        self._has_fsdp = any(map(is_fsdp, modules))
+        self._own_kinds = own_call.bypassing_classes(modules)
 
     def install(self) -> None:
         self._handles = [
             _torch_module.register_module_forward_pre_hook(self._enter),
             _torch_module.register_module_forward_hook(self._exit, with_kwargs=True, always_call=True),
         ]
+        self._own_calls = own_call.OwnCalls(self._own_kinds, self._begin, self._end, with_kwargs=True)
 
     def remove(self) -> None:
         for handle in self._handles:
@@ -93,14 +99,27 @@ class ModuleHooks:
             # Torch does not remove this entry with the handle of a global hook (as of 2.13).
             getattr(_torch_module, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
         self._handles = []
+        if self._own_calls is not None:
+            self._own_calls.remove()
+            self._own_calls = None  # it refers to this object: a trace is freed without the garbage collector
 
     suspend, resume = remove, install
 
     def _enter(self, module: nn.Module, args: Any) -> None:
+        if type(module) not in self._own_kinds:  # these are seen by `OwnCalls`
+            self._begin(module, args)
+
+    def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
+        if type(module) not in self._own_kinds:
+            self._end(module, args, *rest)
+
+    def _begin(self, module: nn.Module, args: Any) -> None:
         watcher = self.watchers.get(get_ident())
         # Global hooks fire for every module in every thread of the process.
         if watcher is None or watcher.paused:
             return
+        if self._has_fsdp and is_fsdp(module):
+            self._gathered.before_gather(module)
         # The line that calls the module, not torch's `__call__`.
         frame = _outside_module_file()
         call = Call(module, watcher.call, frame.f_code, frame.f_lasti)
@@ -108,20 +127,20 @@ class ModuleHooks:
         watcher.calls.append(watcher.call)
         watcher.call = number
         call.entered = args
-        kwargs = keyword_arguments(2)
+        kwargs = keyword_arguments(2 if type(module) in self._own_kinds else 3)
         is_root = module is self.root
         call.kwargs_known = kwargs is not None
         given, named = tensors_in(args, is_root), tensors_in(kwargs, is_root)
         # Before the forward, which may change buffers, attributes and random states.
         if is_root and self.recipe is None:
             self.recipe = Recipe.of(module, args, kwargs, (given, named))
-        if module._forward_hooks:
+        if module._forward_hooks and type(module) not in self._own_kinds:
             # The module's own hooks run after the global ones and may replace the result.
             call.own_hook = module.register_forward_hook(self._exit_last, with_kwargs=True, always_call=True)
             sessions.n_forward_hooks += 1
         watcher.append((ENTER, number, given, named))
 
-    def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
+    def _end(self, module: nn.Module, args: Any, *rest: Any) -> None:
         """`rest` is (kwargs, result), or (result,) if torch calls this hook after an exception."""
         watcher = self.watchers.get(get_ident())
         if watcher is None or watcher.paused or not watcher.calls:
@@ -169,25 +188,6 @@ class ModuleHooks:
             return
 
 
-def is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
-
-
-def tensors_in(tree: Any, is_root: bool) -> list[tuple[str, Tensor]]:
-    """The tensors in arguments or results with their paths; a list, because the program may modify containers later.
-
-    Plain objects are entered only for the root; deeper modules pass the same objects on.
-    """
-    kind = type(tree)
-    if kind is Tensor:
-        return [("", tree)]
-    if tree is None or (kind in (tuple, dict) and not tree):
-        return []
-    if kind is tuple and len(tree) == 1 and type(tree[0]) is Tensor:
-        return [("0", tree[0])]
-    return list(leaves(tree, is_tensor, objects=is_root))
-
-
 def keyword_arguments(depth: int) -> dict[str, Any] | None:
     """The keyword arguments of the module that is being called; torch does not pass them to global pre-hooks.
 
@@ -197,7 +197,7 @@ def keyword_arguments(depth: int) -> dict[str, Any] | None:
         depth: number of frames between this function and torch's call of the hook.
     """
     frame = _getframe(depth)
-    if frame.f_code.co_filename == _BETWEEN[0] and frame.f_code.co_name in ("inner", "_call_impl"):
+    if frame.f_code in _CALLERS or (frame.f_code.co_filename == _BETWEEN[0] and frame.f_code.co_name == "inner"):
         kwargs = frame.f_locals.get("kwargs")
         return kwargs if isinstance(kwargs, dict) else None
     return None

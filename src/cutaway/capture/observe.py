@@ -18,12 +18,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.arguments import tensors_in
 from cutaway.capture.interventions.op_edit import OpEdits
 from cutaway.capture.interventions.regions import Region
 from cutaway.capture.interventions.targets import ModelIndex, Target, requested_sites
-from cutaway.capture.module_hooks import tensors_in
 from cutaway.capture.outputs import tensors_returned
 from cutaway.capture.patches.eager import force_eager
+from cutaway.capture.patches.own_call import after_call, before_call
 from cutaway.capture.sessions import in_hidden_run
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
@@ -78,8 +79,6 @@ class observe:
         callback: called with an `Observation` for each value.
     """
 
-    is_observer = True
-
     def __init__(self, model: nn.Module, sites: object, callback: Callback) -> None:
         self.model: nn.Module = getattr(model, "_orig_mod", model)
         self.index = ModelIndex.of(self.model)
@@ -130,7 +129,7 @@ class observe:
             if not self._is_attached:
                 stack.enter_context(self.attached())
             if self._ops:
-                OpEdits(self, self._ops, self.index).install(stack)
+                OpEdits(self._at_op, self._ops, self.index, is_observer=True).install(stack)
             self._stack = stack.pop_all()
         return self
 
@@ -152,7 +151,7 @@ class observe:
             stack.callback(self._detach)
             yield
 
-    def at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> None:
+    def _at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> None:
         """Called after an op has run."""
         n = 1 if isinstance(result, Tensor) else sum(1 for _ in tensors_returned(result))
         self._notify(Observation(here, value, module, tuple(target.site for target in targets), result, n))
@@ -193,13 +192,13 @@ class observe:
             def before(called: nn.Module, args: Any, kwargs: Any) -> None:
                 visit(called, {**{str(i): value for i, value in enumerate(args)}, **kwargs})
 
-            stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            stack.callback(before_call(module, before, with_kwargs=True).remove)
         else:
 
             def after(called: nn.Module, args: Any, result: Any) -> None:
                 visit(called, result)
 
-            stack.callback(module.register_forward_hook(after).remove)
+            stack.callback(after_call(module, after).remove)
 
     def _notify(self, seen: Observation) -> None:
         self._reached.update(seen.requested)

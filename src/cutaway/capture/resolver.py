@@ -16,16 +16,25 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from cutaway.capture.autograd_walk import uncaptured_sources
-from cutaway.capture.module_hooks import Call, is_tensor
+from cutaway.capture.arguments import PLAIN, add_nested, is_tensor, replace_tensors
+from cutaway.capture.autograd_walk import made_unseen, uncaptured_sources
+from cutaway.capture.module_hooks import Call
 from cutaway.capture.module_io import ModuleIO
 from cutaway.capture.outputs import tensors_returned
 from cutaway.capture.saved.save_policy import Saver
-from cutaway.capture.tensors.aliasing import Snapshot, Storages, copies_of_memory, storage_of, version_of
+from cutaway.capture.tensors.aliasing import (
+    Snapshot,
+    Storages,
+    alias_write,
+    copies_of_memory,
+    keeps_grad_flag,
+    storage_of,
+    version_of,
+)
 from cutaway.capture.tensors.copies import detached_copy
 from cutaway.capture.torch_functions import LINK, Opaque, function_of, known_functions, written_tensors
 from cutaway.core.events import Ref
-from cutaway.core.pytree import leaves, replace
+from cutaway.core.pytree import leaves
 from cutaway.graph.tables import (
     ALIAS,
     CONSTANT,
@@ -40,13 +49,6 @@ from cutaway.graph.tables import (
     describe,
 )
 
-_PLAIN = frozenset(
-    [
-        *(int, float, bool, complex, str, type(None), type(Ellipsis)),
-        *(torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, torch.Generator),
-    ]
-)
-"""Types of arguments that contain no tensors."""
 WRITE = "write"
 _MAX_PENDING = 64
 _MAX_PENDING_BYTES = 16 * 2**20
@@ -72,16 +74,17 @@ class Resolver:
         """(node that wrote, id of the tensor it wrote to)."""
         self.grad_edges: dict[int, tuple[Any, int]] = {}
         """Nodes whose tensor was overwritten → the autograd node and output index they had before."""
+        self.shards: dict[int, Tensor] = {}
+        """id of a parameter that FSDP gathers again → its shard, which the program has changed since."""
         self._saver = saver
         self._ids: dict[int, int] = {}
         self._refs: dict[int, Any] = {}
-        self._weak = not saver.keeps_all
-        self._tracking = False
-        self._gradients = gradients
+        self._placeholders: dict[int, Ref] = {}
+        self._weak, self._saves_nothing = not saver.keeps_all, saver.saves_nothing
+        self._tracking, self._gradients = False, gradients
         self._storages = Storages(all_alive=not self._weak)
         self._pending: list[tuple[Any, ...]] = []
-        self._pending_bytes = 0
-        self._lock = RLock()
+        self._pending_bytes, self._lock = 0, RLock()
         self.on_write: Callable[[list[Tensor]], None] | None = None
         """Called with tensors before they are overwritten, for others that hold their values by reference."""
         self.append: Callable[[tuple[Any, ...]], None] = self._append_to_batch if self._weak else self._pending.append
@@ -122,6 +125,10 @@ class Resolver:
         """Preserves the saved values that the next operation overwrites."""
         if self.on_write is not None:
             self.on_write(tensors)
+        if self._saves_nothing and tensors and not at_once and all(map(keeps_grad_flag, tensors)):
+            self._tracking = True
+            self._pending.append((WRITE, tensors, ()))  # no value is held: nothing to copy
+            return
         # Other modes on the stack would see the copying as calls of the program.
         waits = not at_once and not self._weak and not torch._C._len_torch_function_stack()
         copies = copies_of_memory(tensors, gradients=self._gradients) if waits else []
@@ -165,9 +172,13 @@ class Resolver:
             return []
         return [node, *self._storages.writers_since(node, tensor)]
 
+    def forget(self, tensor: Tensor) -> None:
+        """Lets go of a tensor: when it is read again, it is another value."""
+        self._ids.pop(id(tensor), None)
+
     def _resolve(self, events: list[tuple[Any, ...]]) -> None:
         known = known_functions().get
-        ids, add_op = self._ids, self.nodes.add_op
+        ids, refs, add_op = self._ids, self._refs, self.nodes.add_op
         for event in events:
             if len(event) != 12:
                 if event[0] is WRITE:
@@ -180,10 +191,16 @@ class Resolver:
             func, args, kwargs, result, call, _, _, _, _, _, version, _ = event
             function = known(func) or function_of(func)
             parents: list[int] = []
+            # The common case: one new result. A result with a known id is an argument that the function returned.
+            is_common = type(result) is Tensor and function.is_simple and not (kwargs and "out" in kwargs)
             if self._weak:
                 event = self._without_tensors(event, parents)
+                if is_common and ((node := ids.get(id(result))) is None or refs[node]() is not result):
+                    node = ids[id(result)] = add_op(function.name, event, tuple(parents), UNSAVED, None)
+                    self._save_new(node, result, None, is_new=True)
+                    continue
             else:
-                tracking, last_write = self._tracking, self._storages.last_write
+                last_write = self._storages.last_write
                 for value in args:
                     kind = type(value)
                     if kind is Tensor or kind is Parameter:
@@ -191,16 +208,15 @@ class Resolver:
                         if node is None or node < last_write:
                             node = self.node_of(value, call)
                         parents.append(node)
-                    elif kind not in _PLAIN:
-                        self._nested(value, call, parents)
+                    elif kind not in PLAIN:
+                        add_nested(value, call, parents, self.node_of)
                 if kwargs:
                     for value in kwargs.values():
-                        if type(value) not in _PLAIN:
-                            self._nested(value, call, parents)
-                # The common case. A result with a known id is an argument that the function returned.
-                if type(result) is Tensor and function.is_simple and id(result) not in ids and not kwargs:
+                        if type(value) not in PLAIN:
+                            add_nested(value, call, parents, self.node_of)
+                if is_common and id(result) not in ids:
                     node = ids[id(result)] = add_op(function.name, event, tuple(parents), result, version)
-                    if tracking:
+                    if self._tracking:
                         self._storages.hold(node, result)
                     continue
             if function.writes or (kwargs and "out" in kwargs):
@@ -215,43 +231,31 @@ class Resolver:
 
     def _without_tensors(self, event: tuple[Any, ...], parents: list[int]) -> tuple[Any, ...]:
         """Finds the parents, and returns the event with its tensors replaced by `Ref`."""
-        call = event[4]
-        args = tuple([self._replace_tensors(value, call, parents) for value in event[1]])
-        kwargs = event[2]
+        call, kwargs = event[4], event[2]
+        ids, refs, flags, placeholders = self._ids, self._refs, self.nodes.flags, self._placeholders
+        last_write = self._storages.last_write
+        args: list[Any] = []
+        for value in event[1]:
+            kind = type(value)
+            if kind is Tensor or kind is Parameter:
+                # `node_of` in place, for a tensor that is known and was not overwritten: this runs for every argument.
+                node = ids.get(id(value))
+                if node is None or node < last_write or refs[node]() is not value:
+                    node = self.node_of(value, call)
+                elif value.requires_grad:
+                    flags[node] |= NEEDS_GRAD
+                parents.append(node)
+                placeholder = placeholders.get(node)
+                if placeholder is None:
+                    placeholder = placeholders[node] = Ref(node)
+                args.append(placeholder)
+            elif kind in PLAIN:
+                args.append(value)
+            else:
+                args.append(replace_tensors(value, call, parents, self.node_of))
         if kwargs:
-            kwargs = {key: self._replace_tensors(value, call, parents) for key, value in kwargs.items()}
-        return (event[0], args, kwargs, None, *event[4:])
-
-    def _replace_tensors(self, value: Any, call: int, parents: list[int]) -> Any:
-        kind = type(value)
-        if kind is Tensor or kind is Parameter:
-            node = self.node_of(value, call)
-            parents.append(node)
-            return Ref(node)
-        if kind in _PLAIN:
-            return value
-        first = len(parents)
-        self._nested(value, call, parents)
-        if len(parents) == first:
-            return value
-        order = iter(parents[first:])
-        return replace(value, lambda _: Ref(next(order)), is_tensor)
-
-    def _nested(self, value: Any, call: int, parents: list[int]) -> None:
-        """Adds the tensors inside one argument; containers in torch arguments are shallow."""
-        if isinstance(value, Tensor):
-            parents.append(self.node_of(value, call))
-        elif isinstance(value, (list, tuple, set)):
-            for item in value:
-                if type(item) not in _PLAIN:
-                    self._nested(item, call, parents)
-        elif isinstance(value, dict):
-            for item in value.values():
-                self._nested(item, call, parents)
-        elif isinstance(value, slice):
-            for item in (value.start, value.stop, value.step):
-                if isinstance(item, Tensor):
-                    parents.append(self.node_of(item, call))
+            kwargs = {key: replace_tensors(value, call, parents, self.node_of) for key, value in kwargs.items()}
+        return (event[0], tuple(args), kwargs, None, *event[4:])
 
     def _add_output(
         self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], tensor: Tensor, path: str, version: Any
@@ -328,8 +332,10 @@ class Resolver:
         self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any, targets: list[Tensor]
     ) -> None:
         """Adds nodes for an operation that overwrote arguments: each overwritten tensor is a new value."""
-        single = isinstance(result, Tensor)
-        if single and not any(result is target for target in targets):
+        single, function = isinstance(result, Tensor), function_of(event[0])
+        if result is targets[0]:
+            writer = -1
+        elif single and not any(result is target for target in targets):
             # batch_norm returns a new tensor and updates its statistics as a side effect.
             writer = self._add_output(event, name, parents, result, "", event[10])
         elif not single and isinstance(result, (tuple, list)) and not any(r is t for r in result for t in targets):
@@ -339,12 +345,13 @@ class Resolver:
         else:
             writer = -1
         for i, target in enumerate(targets):
-            self._storages.forget_key(target)
+            if function.moves or function.is_opaque:
+                self._storages.forget_key(target)
             node = writer
             if node < 0:
                 path = str(i) if len(targets) > 1 else ""
                 node = self.nodes.add(OP, name, event, parents, event[4], path)
-                self.nodes.flags[node] = INPLACE
+                self.nodes.flags[node] = INPLACE | OPAQUE if function.is_opaque else INPLACE
                 self._ids[id(target)] = node
                 version = event[10] if isinstance(event[10], int) else version_of(target)
                 self._save_new(node, target, version, is_new=True)
@@ -364,11 +371,12 @@ class Resolver:
         if is_new:
             self._refs[node] = weakref.ref(tensor)
             if self._tracking:
-                storage = storage_of(tensor)
                 # Freed memory is reused: writes to the earlier tensor at this address do not concern the new one.
-                if storage is not None and not nodes.flags[node] & INPLACE and not self._shares(node, storage):
+                storage = storage_of(tensor)
+                is_reused = self._storages.is_known(storage) and not nodes.flags[node] & INPLACE
+                if storage is not None and is_reused and not self._shares(node, storage):
                     self._storages.forget(storage)
-        if self._saver.wants_node(node, tensor):
+        if not self._saves_nothing and self._saver.wants_node(node, tensor):
             self.save(node, tensor)
 
     def save(self, node: int, tensor: Tensor) -> None:
@@ -482,18 +490,11 @@ class Resolver:
             self._start_tracking()
         nodes = self.nodes
         # The tensors still have the same storage: functions that move memory are copied at once (`at_once`).
-        for tensor, copy in zip(event[1], event[2], strict=True):
+        for tensor in event[1]:
             self.node_of(tensor)
+        for tensor, copy in zip(event[1], event[2], strict=False):
             for node in self._storages.release(tensor):
                 value = nodes.value[node]
                 if isinstance(value, Tensor):
                     nodes.value[node] = Snapshot(copy, value)
                     nodes.version[node] = None
-
-
-def alias_write(*_: Any) -> None:
-    """Placeholder function: a tensor changed through another tensor that shares its memory."""
-
-
-def made_unseen(*_: Any) -> None:
-    """Placeholder function: uncaptured code computed a tensor (a C++ extension, `as_subclass`…)."""

@@ -19,7 +19,8 @@ from cutaway.capture.model.sharding import GatheredParameters, sharding_notes
 from cutaway.capture.model.tree import buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.module_hooks import Call, ModuleHooks
 from cutaway.capture.partial_trace import PartialTrace
-from cutaway.capture.patches import composites, monkeypatch
+from cutaway.capture.patches import composites, monkeypatch, own_call
+from cutaway.capture.patches.collectives import unfinished_notes
 from cutaway.capture.patches.install import apply_patches
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.resolver import Resolver
@@ -27,7 +28,7 @@ from cutaway.capture.saved.memory_guard import MemoryWatch
 from cutaway.capture.saved.save_policy import Saver
 from cutaway.capture.unexplained import unexplained_constants
 from cutaway.core.events import GroupEvent, Ref
-from cutaway.core.pytree import escape
+from cutaway.core.sites import name_spellings
 from cutaway.graph.op import Op
 from cutaway.graph.tables import UNSAVED, Tables
 from cutaway.graph.trace import Trace
@@ -67,7 +68,9 @@ class Session:
         self.gradients = Gradients(self.resolver) if gradients else None
         self.named: list[tuple[str, int]] = []
         self.started = 0
+        self._aborted: list[Watcher] = []
         self._buffers = buffers_of(self.root)
+        self._notes: tuple[str, ...] = ()
 
     # switching on and off
 
@@ -116,11 +119,23 @@ class Session:
         # First: building the graph is not part of the duration.
         ended = perf_counter_ns()
         watcher = self.watchers[get_ident()]
+        self._notes = unfinished_notes(self.watchers.values())
         try:
             self.leave(watcher)
         finally:
             self._switch_off()
         self._fill(watcher, error, (ended - self.started) * 1e-9)
+
+    def abort(self) -> None:
+        """Removes everything at once, before the block ends and from any thread. The trace stays empty."""
+        self._aborted = self._aborted or list(self.watchers.values())
+        self.leave_aborted()
+        self._switch_off()
+
+    def leave_aborted(self) -> None:
+        """After `abort`, removes modes from the current thread. A mode that is calling a function comes back later."""
+        for watcher in self._aborted:
+            remove_mode(watcher)
 
     def _switch_off(self) -> None:
         sessions.sessions.pop(id(self), None)
@@ -144,9 +159,10 @@ class Session:
         self.resolver.flush()
         with torch._C.DisableTorchFunction():
             self.named.append((name, self.resolver.node_of(value)))
-            if any(pattern.name in (name, escape(name)) for pattern in self.saver.patterns):
+            matching = [str(each) for each in self.saver.patterns if each.name in name_spellings(name)]
+            if matching:
                 self.resolver.save(self.named[-1][1], value)
-                self.saver.matched.add(f"${escape(name)}")
+                self.saver.matched.update(matching)
 
     def _recipe(self) -> Recipe | None:
         recipe = self.hooks.recipe
@@ -188,7 +204,7 @@ class Session:
             error=error,
             recipe=self._recipe(),
             is_transformed=self.saver.transform is not None,
-            notes=sharding_notes(self.root, resolver.nodes),
+            notes=(*sharding_notes(self.root, resolver.nodes), *self._notes),
         )
         if error is None:  # the frames of an error still refer to everything
             tables.unexplained = unexplained_constants(resolver.nodes, resolver.sources)
@@ -209,6 +225,7 @@ def _is_tensor_or_ref(value: Any) -> bool:
 
 def _after_fork() -> None:
     """Disables all captures in a forked child."""
+    own_call.reset_lock()
     for session in list(sessions.sessions.values()):
         session.abandon()
         session.hooks.remove()

@@ -74,6 +74,20 @@ class Opaque:
         return self.target(*args, **kwargs)
 
 
+class Collective(Opaque):
+    """Represents a collective of `torch.distributed`: it overwrites the tensors in its first argument.
+
+    Args:
+        ranks: the processes that take part.
+    """
+
+    __slots__ = ("ranks",)
+
+    def __init__(self, name: str, ranks: tuple[int, ...]) -> None:
+        super().__init__(None, name)
+        self.ranks = ranks
+
+
 class EditFunction:
     """Represents an edit in a trace: one operation that can be replayed."""
 
@@ -246,6 +260,8 @@ def function_of(func: Any) -> Function:
     if function is None:
         if type(func) is Opaque:
             return Function(func.__name__, LEAF, is_opaque=True)
+        if type(func) is Collective:
+            return Function(func.__name__, WRITER, writes=_FIRST, is_opaque=True)
         if type(func) is EditFunction:
             return _EDIT
         if len(_known) > _MAX_KNOWN:

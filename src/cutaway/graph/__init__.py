@@ -9,6 +9,7 @@ labels         Labels, sites, ordinals and passes of ops
 lookup         Looks up ops by site, pattern or label
 modules        Modules and their calls
 op             One op of a trace: a lightweight view of a row of its columns
+replays        The methods of a trace that compute what it would be with an edit
 selection      Selections of ops that can be filtered, extended and combined
 stored_facts   Analysis results that are saved with a trace, because its code objects are not
 tables         The columns behind a trace

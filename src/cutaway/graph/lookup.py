@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from cutaway.core.arrays import short_repr
 from cutaway.core.errors import AmbiguousSiteError, InputTypeError, SiteError, SiteSyntaxError
 from cutaway.core.formatting import listed, nearest_hint, plural
-from cutaway.core.pytree import escape
-from cutaway.core.sites import ROOT, Site
+from cutaway.core.sites import ROOT, Site, name_spellings
 from cutaway.graph.analysis.passes import Passes
 from cutaway.graph.labels import Namer, kind_of
 from cutaway.graph.op import Op
@@ -257,7 +256,7 @@ class Index:
         """The nodes that a site matches, in order, each with its exact site if it names a module or source."""
         if site.name is not None:
             named = self._trace.tables.named.items()
-            return [(node, None) for name, node in named if site.name in (name, escape(name))]
+            return [(node, None) for name, node in named if site.name in name_spellings(name)]
         if not site.is_pattern:
             if site.op is not None:
                 return self._constants_at(site) or self._ops_at(site)

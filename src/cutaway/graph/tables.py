@@ -12,6 +12,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
+from cutaway.core.current_step import StepOrigin, current_step
 from cutaway.core.events import GroupEvent, Ref, TensorMeta
 
 if TYPE_CHECKING:
@@ -254,3 +255,5 @@ class Tables:
     """Where the trace was loaded from; "" if it was made in this process."""
     stored: StoredFacts | None = None
     """Analysis results from when it was saved; None if it was made in this process."""
+    origin: StepOrigin | None = field(default_factory=current_step)
+    """The run and step in which it was made; None if that was not inside `with run.step():`."""

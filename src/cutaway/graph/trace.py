@@ -30,6 +30,7 @@ from cutaway.graph.labels import Names
 from cutaway.graph.lookup import all_sites, find, match_units
 from cutaway.graph.modules import ByAddress, Module, ModuleCall, ParameterCount, count_parameters, sources
 from cutaway.graph.op import Op
+from cutaway.graph.replays import Replays
 from cutaway.graph.selection import Drawing, Selection, What, rows_of, select
 from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, Tables, Unsaved, maker
 from cutaway.results.validation import Validation
@@ -38,7 +39,7 @@ INTERNAL = frozenset({"tables", "fill", "op_nodes", "names", "distances", "ops_b
 """Attributes for other modules of the package; `dir(trace)` leaves them out."""
 
 
-class Trace:
+class Trace(Replays):
     """One run of a model: every op with its value, parents, module, source line and cost.
 
     Created by `cutaway.trace` and `cutaway.watch`. You can read it after its `with` block has ended.
@@ -222,7 +223,7 @@ class Trace:
 
     @property
     def uncalled_modules(self) -> tuple[str, ...]:
-        """Modules whose forward never ran, without containers, and without those whose `__call__` bypasses hooks."""
+        """Modules that were never called (`m.forward(x)` is no call), without containers and those nobody can see."""
         return tuple(row.addresses[0] for row in self.tables.modules if not row.calls and row.has_forward)
 
     # queries
@@ -377,44 +378,6 @@ class Trace:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         # Without this method, NumPy would read every op and try to stack values of different shapes.
         raise InputTypeError("a trace is not one array: use np.asarray(trace[site]) for one op, or trace.table().")
-
-    # replaying
-
-    def replay(
-        self,
-        at: What | Mapping[Any, Any],
-        to: object = None,
-        *,
-        units: int | Sequence[int] | None = None,
-        unit_dim: int | Sequence[int] | None = None,
-        heads: int | Sequence[int] | None = None,
-        n_heads: int | None = None,
-        positions: int | slice | Sequence[int] | None = None,
-        samples: int | slice | Sequence[int] | None = None,
-        index: Any = None,
-    ) -> Trace:
-        """The trace with an edit applied, recomputed from saved values and only where the edit has an effect.
-
-        Takes the arguments of `cutaway.edit`. Raises if the edit reaches something that cannot be recomputed: an opaque
-        op, or a number that controls the program.
-
-        Args:
-            at: a site (module, `@in`, op, parameter, optionally with pass and unit), a pattern, an op or selection of a
-                trace, the top of a ranking, or several of these; or a mapping from these to new values, without `to`.
-            to: a number, a tensor, a function of the value, another site to copy from, an op or trace to take the value
-                from, or one of `edit.scale`, `edit.clamp`, `edit.noise`, `edit.swap`.
-            units: only these units, by flat index `#k`; the graph of the model decides which dimensions count units.
-            unit_dim: the dimensions that count units, in the order of the flat index, if the graph does not tell.
-            heads: only these attention heads: consecutive, equal parts of the units.
-            n_heads: the number of heads, if the model does not have it as an attribute.
-            positions: only these token positions (queries of attention scores); of the whole text during generation.
-            samples: only these indices along the sample dimension.
-            index: only `value[index]`, for example `np.s_[:, 3]`. Excludes the other keywords.
-        """
-        part: dict[str, Any] = {"units": units, "unit_dim": unit_dim, "heads": heads, "n_heads": n_heads}
-        part |= {"positions": positions, "samples": samples, "index": index}
-        replayed: Trace = late.call("Trace.replay", self, at, to, **part)
-        return replayed
 
     @property
     def recomputed(self) -> Selection:

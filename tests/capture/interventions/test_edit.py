@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import cutaway
+from cutaway.capture import misuse
 from cutaway.core.errors import EditError, InputError, InputTypeError, SiteError, UnitError
 from cutaway.core.pytree import leaves, replace
 
@@ -976,3 +977,20 @@ def test_edits_that_end_in_any_order_leave_the_compiler_as_it_was() -> None:
     assert torch._dynamo.eval_frame._stance.stance == "force_eager"
     second.__exit__(None, None, None)
     assert torch._dynamo.eval_frame._stance == before
+
+
+def test_what_users_hold_shows_only_what_is_public() -> None:
+    with pytest.warns(UserWarning, match="never entered"):
+        names = {name for name in dir(cutaway.edit(net(), at="0", to=0)) if not name.startswith("_")}
+    assert names == {"clamp", "noise", "scale", "swap"}
+
+
+def test_an_edit_that_was_never_entered_says_nothing_when_modules_are_torn_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reminder = misuse.EntryReminder("edit", "changed nothing")
+    monkeypatch.setattr(misuse, "sys", None)  # as the interpreter does before the last objects are collected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reminder.__del__(lambda: True)
+    reminder.is_entered = True

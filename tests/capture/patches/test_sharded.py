@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
+from tests import warm_python
 from torch import nn
 
 import cutaway
@@ -102,8 +101,11 @@ dist.destroy_process_group()
 
 
 def test_fsdp_and_tensor_parallelism_in_two_processes(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", TWO_RANKS, str(tmp_path / "meet")]
-    ranks = [subprocess.Popen([*command, rank], stderr=subprocess.PIPE, text=True) for rank in "01"]
+    imports = ("torch.distributed.fsdp", "torch.distributed.tensor.parallel", "torch.distributed.device_mesh")
+    ranks = [
+        warm_python.start(["-c", TWO_RANKS, str(tmp_path / "meet"), rank], imports=imports, skips_teardown=True)
+        for rank in "01"
+    ]
     errors = [rank.communicate(timeout=120)[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(errors)
 

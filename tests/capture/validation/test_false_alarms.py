@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.zoo import Fn
 from torch import Tensor, nn
 
 import cutaway
+from cutaway.errors import CannotValidateError
 
 X = torch.linspace(-1, 1, 6).view(2, 3)
 
@@ -121,3 +123,63 @@ def test_a_hook_that_removes_itself_is_named_and_is_no_failure(before: bool) -> 
     report = cutaway.trace(model, X).validate()
     assert report.failures == ()
     assert any("the hooks of Tanh" in note for note in report.notes)
+
+
+def once(function: Callable[..., Any], otherwise: Callable[..., Any] = lambda *args: None) -> Callable[..., Any]:
+    """A function that does something else from its second call on: the counter is in a closure, which no trace has."""
+    n_calls = 0
+
+    def call(*args: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        return function(*args) if n_calls == 1 else otherwise(*args)
+
+    return call
+
+
+def a_hook_that_acts_once() -> nn.Module:
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 2))
+    model[1].register_forward_hook(once(lambda module, args, out: out + 2))
+    return model
+
+
+def a_pre_hook_that_acts_once() -> nn.Module:
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 2))
+    model[2].register_forward_pre_hook(once(lambda module, args: (args[0] + 1,)))
+    return model
+
+
+def a_function_that_acts_once() -> nn.Module:
+    warm_up = once(lambda x: x.sin(), lambda x: x.cos())
+    return Fn(lambda self, x: self.fc(warm_up(x)), fc=nn.Linear(3, 2))
+
+
+def a_value_that_is_used_once() -> nn.Module:
+    factor = once(lambda: 3.0, lambda: 1.0)
+    return Fn(lambda self, x: self.fc(x) * factor(), fc=nn.Linear(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (a_hook_that_acts_once, "at add_1_3 (1/add)"),
+        (a_pre_hook_that_acts_once, "at add_1_3 (2/add)"),
+        (a_function_that_acts_once, "at sin_1_1 (./sin), where it then ran ./cos"),
+        (a_value_that_is_used_once, "at mul_1_2 (./mul)"),
+    ],
+)
+def test_a_model_that_acts_only_once_is_named_and_is_no_failure(make: Callable[[], nn.Module], where: str) -> None:
+    x = torch.ones(2, 3)
+    report = cutaway.trace(make(), x).validate()
+    assert report, report
+    assert report.outputs_compared == 0
+    text = f"not repeatable: the model does something else on its second run, {where}"
+    assert any(text in note for note in report.notes), report
+    with pytest.raises(CannotValidateError, match="not repeatable: the model does something else on its second run"):
+        cutaway.trace(make(), x).validate(retrace=True)
+    model = make()
+    with cutaway.watch(model, save=["."]) as part:
+        model(x)
+    report = part.validate()
+    assert not report.failures
+    assert "not repeatable" in str(report)

@@ -1,13 +1,12 @@
 """`validate` ends no process, changes nothing that belongs to the caller, and reports instead of raising."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests import warm_python
 from tests.zoo import Fn
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -27,7 +26,7 @@ assert not cutaway.trace(model, tall).validate().failures
 
 
 def test_linear_algebra_is_not_fed_nan() -> None:
-    run = subprocess.run([sys.executable, "-c", LINALG], capture_output=True, text=True)
+    run = warm_python.run(["-c", LINALG], skips_teardown=True)
     assert run.returncode == 0, run.stderr
     assert "MKL ERROR" not in run.stdout + run.stderr
 

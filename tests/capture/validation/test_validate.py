@@ -118,11 +118,19 @@ def test_an_edge_that_carries_nothing_is_found() -> None:
 
 
 def test_an_output_that_an_unwatched_run_does_not_give_is_found() -> None:
+    """Each traced run differs from each plain one: then the trace does not show what the model computes without it."""
+    report = traced(lambda x: x * (2.0 if torch._C._len_torch_function_stack() else 3.0), torch.ones(3)).validate()
+    assert [failure.what for failure in report.failures] == ["output"]
+    assert "differs in a run without capture" in str(report)
+
+
+def test_a_forward_that_was_replaced_since_is_noted() -> None:
     model, x = small()
     trace = cutaway.trace(model, x)
     model[1].forward = torch.tanh  # a replaced submodule would be noted
     report = trace.validate()
-    assert [failure.what for failure in report.failures] == ["output"]
+    assert report.failures == ()
+    assert "does something else on its second run, at relu_1_2 (1/relu), where it then ran 1/tanh" in str(report)
 
 
 def test_a_parameter_that_was_changed_or_replaced_since_is_noted() -> None:
@@ -241,7 +249,7 @@ def test_a_stack_of_very_many_takes_one_try_and_misses_none(monkeypatch: pytest.
         return replay_call(*args)
 
     trace = traced(lambda x: torch.stack([x * i for i in range(200)]), torch.randn(3))
-    monkeypatch.setattr("cutaway.capture.validation.validate.replay_call", counted)
+    monkeypatch.setattr("cutaway.capture.validation.op_check.replay_call", counted)
     report = trace.validate()
     assert report
     assert report.edges_felt == 200 + 200
@@ -477,7 +485,7 @@ def test_memory_stays_near_that_of_the_trace(monkeypatch: pytest.MonkeyPatch) ->
         n_most = max(n_most, sum(ref() is not None for ref in made))
         return found
 
-    monkeypatch.setattr("cutaway.capture.validation.validate.replay_call", spied)
+    monkeypatch.setattr("cutaway.capture.validation.op_check.replay_call", spied)
     trace = traced(lambda x: [x := torch.tanh(x @ x) for _ in range(30)][-1], torch.randn(8, 8) / 8)
     assert trace.validate()
     assert len(made) > 100

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 import cutaway
 from cutaway import Trace
 from cutaway.core.arrays import Raw
+from cutaway.core.current_step import StepOrigin
 from cutaway.core.errors import (
     CannotReplayError,
     CannotValidateError,
@@ -493,3 +494,21 @@ def test_a_trace_that_was_not_written_to_its_end_is_told(steps: Trace, tmp_path:
         writer.block("structure", structure_of(steps).arrays())
     with pytest.raises(DamagedError, match="not saved completely"):
         read(Archive(tmp_path / "trace"))
+
+
+def test_a_trace_made_in_a_step_of_a_recording_names_its_run_and_step(tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    with cutaway.record(tmp_path / "run", model, every=10) as run:
+        for step in range(5):
+            with run.step():
+                loss = model(torch.randn(4, 3)).sum()
+                if step == 3:
+                    cutaway.trace(model, torch.randn(4, 3)).save(tmp_path / "inside")
+                loss.backward()
+        cutaway.trace(model, torch.randn(4, 3)).save(tmp_path / "between")
+    cutaway.trace(model, torch.randn(4, 3)).save(tmp_path / "after")
+    loaded = cutaway.load(tmp_path / "inside")
+    assert loaded.tables.origin == StepOrigin(cutaway.load(tmp_path / "run").archive.id, 3)
+    loaded.save(tmp_path / "again")
+    assert cutaway.load(tmp_path / "again").tables.origin == loaded.tables.origin
+    assert [cutaway.load(tmp_path / name).tables.origin for name in ("between", "after")] == [None, None]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import sessions
+from cutaway.capture.arguments import tensors_in
 from cutaway.capture.interventions import new_values, parameter_edits
 from cutaway.capture.interventions.new_values import Change, name_site_in_errors, value_from
 from cutaway.capture.interventions.op_edit import Editor, OpEdits
@@ -24,10 +25,9 @@ from cutaway.capture.interventions.targets import ModelIndex, Target, edit_targe
 from cutaway.capture.misuse import EntryReminder, check_model, refuse_attribute
 from cutaway.capture.model.forward import replace_forward
 from cutaway.capture.model.rng_state import current_autocast, generators_used
-from cutaway.capture.model.tree import calls_hooks
-from cutaway.capture.module_hooks import tensors_in
 from cutaway.capture.patches import monkeypatch
 from cutaway.capture.patches.install import apply_patches
+from cutaway.capture.patches.own_call import after_call, before_call, bypasses_hooks, is_call_visible
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.capture.torch_functions import EditFunction
 from cutaway.capture.units.live_units import LiveUnits
@@ -139,7 +139,7 @@ class edit:
                     self._at_tensor(target, self._index.tensors[address], stack)
             ops += self._capture_source_values(stack)
             if ops:
-                self._op_edits = OpEdits(self, ops, self._index)
+                self._op_edits = OpEdits(self._at_op, ops, self._index, is_observer=False)
                 self._op_edits.install(stack)
             # Compiled code bypasses hooks; without the compiler, which takes seconds to import, nothing is compiled.
             if "torch._dynamo" in sys.modules:
@@ -189,8 +189,11 @@ class edit:
             kinds = dict.fromkeys([*nearest(site.op, ran), *ran])
             return f"the ops that ran there are {listed(map(repr, kinds), 8)}"
         modules = [self._index.modules[address] for address in self._index.modules_at(site)]
-        if modules and not any(map(calls_hooks, modules)):
+        if modules and not any(map(is_call_visible, modules)):
             return f"{type(modules[0]).__name__} has a __call__ of its own, which bypasses hooks; edit a module in it"
+        swaps = any(each.site is site and each.change is not None and each.change.swaps for each in self._targets)
+        if swaps and any(bypasses_hooks(type(module)) for module in modules):
+            return f"{type(modules[0]).__name__} has a __call__ of its own, which runs no forward"
         if site.pass_ is not None:
             return f"it did not run {site.pass_} times" if site.pass_ > 1 else "it did not run"
         return "it did not run, ran only inside compiled code (torch.cond, scan, map), or has no such tensor"
@@ -219,14 +222,11 @@ class edit:
             return self._edit_tree(target, address, module, tree, passes)
 
         if target.site.side == "in":
-            handle = module.register_forward_pre_hook(
-                lambda called, *given: edit_inputs(*given) if called is module else None, with_kwargs=True
+            handle = before_call(
+                module, lambda called, *given: edit_inputs(*given) if called is module else None, with_kwargs=True
             )
         else:  # a copy of the module made inside the block has the hook, too
-            handle = module.register_forward_hook(
-                lambda called, _, result: edit_value(result) if called is module else None
-            )
-        sessions.n_forward_hooks += 1
+            handle = after_call(module, lambda called, _, result: edit_value(result) if called is module else None)
         stack.callback(handle.remove)
 
         def edit_inputs(args: Any, kwargs: Any) -> Any:
@@ -296,9 +296,7 @@ class edit:
 
     # values
 
-    is_observer = False
-
-    def at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
+    def _at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
         """The value that replaces the result of an op; None if it is only observed."""
         new: Tensor | None = None
         for target in targets:

@@ -21,6 +21,7 @@ from cutaway.capture.interventions.targets import ModelIndex, Target
 from cutaway.capture.outputs import output_tensors, tensors_returned
 from cutaway.capture.patches import monkeypatch
 from cutaway.capture.patches.install import apply_patches
+from cutaway.capture.patches.own_call import OwnCalls, after_call, before_call, bypassing_classes
 from cutaway.capture.torch_functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written_tensors
 from cutaway.core.errors import EditError
 from cutaway.core.events import GroupEvent
@@ -34,12 +35,11 @@ _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttenti
 
 
 class OpHandler(Protocol):
-    """Receives the results of ops."""
+    """A function that receives the results of ops."""
 
-    is_observer: bool
-    """Whether it never changes values: then it sees values after all edits."""
-
-    def at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
+    def __call__(
+        self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any, /
+    ) -> Tensor | None:
         """Returns the value that replaces an op's result, or None to leave it unchanged.
 
         Args:
@@ -57,10 +57,14 @@ class OpEdits:
 
     Only the modules of these sites have a hook. While one of them runs, global hooks distinguish its own ops from those
     of its submodules; they are removed when it returns, so the rest of the model runs at full speed.
+
+    Args:
+        is_observer: whether the handler never changes values: then it sees values after all edits.
     """
 
-    def __init__(self, handler: OpHandler, targets: list[Target], named: ModelIndex) -> None:
+    def __init__(self, handler: OpHandler, targets: list[Target], named: ModelIndex, *, is_observer: bool) -> None:
         self.handler = handler
+        self.is_observer = is_observer
         self.watchers: dict[int, Watcher] = {}
         self.hooks = self
         self.gradients = None
@@ -74,6 +78,7 @@ class OpEdits:
                     self.by_module[id(module)] = (address, [])
                     self._modules.append(module)
                 self.by_module[id(module)][1].append(target)
+        self._own_kinds = bypassing_classes(named.modules.values())
         self._is_global = any(isinstance(module, _FUSED) for module in self._modules)
         self._thread = get_ident()
         self._handles: list[Any] = []
@@ -100,8 +105,8 @@ class OpEdits:
             self._handles = self._global_hooks()
         for module in self._modules if not self._is_global else ():
             # Before the module's own pre-hooks, whose ops belong to the module.
-            self._handles.append(module.register_forward_pre_hook(self._enter_outermost, prepend=True))
-            self._handles.append(module.register_forward_hook(self._leave_outermost, always_call=True))
+            self._handles.append(before_call(module, self._enter_outermost, prepend=True))
+            self._handles.append(after_call(module, self._leave_outermost, always_call=True))
 
     def suspend(self) -> None:
         """Removes all hooks while an edited module runs, for the compiler, which would trace them."""
@@ -115,7 +120,7 @@ class OpEdits:
             self._within = self._global_hooks()
         running = {id(module): module for module, _ in self._editor.running} if self._editor is not None else {}
         for key in self._last_modules:
-            self._last_hooks[key] = running[key].register_forward_hook(self._leave_last, always_call=True)
+            self._last_hooks[key] = after_call(running[key], self._leave_last, always_call=True)
 
     def remove(self) -> None:
         for handle in (*self._handles, *self._within, *self._last_hooks.values()):
@@ -139,6 +144,7 @@ class OpEdits:
         return [
             _torch_module.register_module_forward_pre_hook(self._enter),
             _torch_module.register_module_forward_hook(self._leave, always_call=True),
+            OwnCalls(self._own_kinds, self._begin, self._end),
         ]
 
     def _enter_outermost(self, module: nn.Module, args: Any) -> None:
@@ -156,13 +162,22 @@ class OpEdits:
             editor.leave(module)
 
     def _enter(self, module: nn.Module, args: Any) -> None:
-        editor = self._here()
-        if editor is not None:
-            if module._forward_hooks:  # their ops belong to the module, and they run after the global hooks
-                self._last_hooks[id(module)] = module.register_forward_hook(self._leave_last, always_call=True)
-            editor.enter(module)
+        if type(module) not in self._own_kinds:  # these are seen by `OwnCalls`
+            self._begin(module, args)
 
     def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
+        if type(module) not in self._own_kinds:
+            self._end(module, args, result)
+
+    def _begin(self, module: nn.Module, args: Any) -> None:
+        editor = self._here()
+        if editor is not None:
+            # Ops of its hooks belong to the module, and they run after the global hooks.
+            if module._forward_hooks and type(module) not in self._own_kinds:
+                self._last_hooks[id(module)] = after_call(module, self._leave_last, always_call=True)
+            editor.enter(module)
+
+    def _end(self, module: nn.Module, args: Any, result: Any) -> None:
         is_outermost = self._editor is not None and self._editor.outermost is module
         if (not is_outermost or self._is_global) and (id(module) not in self._last_hooks or result is None):
             self._leave_last(module, args, result)
@@ -185,9 +200,9 @@ class OpEdits:
             remove_mode(editor)
             return
         observers: list[Any] = []
-        while not self.handler.is_observer and torch._C._len_torch_function_stack():
+        while not self.is_observer and torch._C._len_torch_function_stack():
             top = _pop()
-            if not (isinstance(top, Editor) and top.edits.handler.is_observer):
+            if not (isinstance(top, Editor) and top.edits.is_observer):
                 _push(top)
                 break
             observers.append(top)
@@ -286,7 +301,7 @@ class Editor(Watcher):
             site = Site(here.address, here.op, here.ordinal, "out" if path else None, path, here.pass_)
             covering = [target for target in targets if target.site.matches(site)]
             if covering:
-                changed = self.edits.handler.at_op(covering, site, tensor, module, result)
+                changed = self.edits.handler(covering, site, tensor, module, result)
                 if changed is not None:
                     new[id(tensor)] = changed
         for tensor in [tensor for _, tensor, is_target in made if is_target and id(tensor) in new]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.patches.own_call import before_call
 from cutaway.capture.sessions import in_hidden_run
 from cutaway.core.errors import EditError
 
@@ -104,7 +105,7 @@ def generation_window(model: nn.Module, n_given: int | None) -> Iterator[None]:
             window.step(int(ids.shape[-1]))
 
     with token_window(n_given) as window:
-        handle = model.register_forward_pre_hook(begins, with_kwargs=True)
+        handle = before_call(model, begins, with_kwargs=True)
         try:
             yield
         finally:

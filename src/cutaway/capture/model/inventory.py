@@ -8,8 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from cutaway.capture.model.sharding import Place
-from cutaway.capture.model.tree import calls_hooks, join, module_addresses, modules_of
+from cutaway.capture.model.tree import join, module_addresses, modules_of
 from cutaway.capture.module_hooks import Call
+from cutaway.capture.patches.own_call import is_call_visible
 from cutaway.capture.resolver import Resolver
 from cutaway.core.sites import ROOT
 from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, CallRow, ModuleRow, ParameterRow
@@ -100,8 +101,8 @@ class Inventory:
                     self._shards.update(dict.fromkeys(self._gathered.get((id(module), name), ()), id(tensor)))
             row = ModuleRow(addresses, type(module).__name__, ())
             has_forward = getattr(type(module), "forward", None) is not nn.Module.forward
-            # A class with its own `__call__` (as in gpytorch) may run its forward where no hook sees it.
-            row.has_forward = has_forward and (calls_hooks(module) or id(module) in called)
+            # A class with its own `__call__` may run its forward where no hook sees it.
+            row.has_forward = has_forward and (is_call_visible(module) or id(module) in called)
             self.modules.append(row)
         for module, _ in modules:
             children = tuple(

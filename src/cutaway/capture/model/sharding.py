@@ -36,6 +36,23 @@ class GatheredParameters:
         """Place of a parameter → the tensors that stood there while its module ran, by id."""
         self._resolver = resolver
         self._holds_references = holds_references
+        self._read: dict[Place, int] = {}
+        """Place of a parameter → the node of its shard when it was last gathered; -1 if no op had read it."""
+
+    def before_gather(self, module: nn.Module) -> None:
+        """Notes which shards the program has changed: gathered again, their parameters have other values."""
+        self._resolver.flush()
+        for inner in modules_of(module):
+            for name, shard in inner._parameters.items():
+                if shard is None or not is_dtensor(shard):
+                    continue
+                place, rows = (id(inner), name), self._resolver.rows_of(shard)
+                before = self._read.setdefault(place, rows[-1] if rows else -1)
+                if rows and rows[-1] != before:
+                    self._read[place] = rows[-1]
+                    for tensor in self.tensors.get(place, {}).values():
+                        self._resolver.shards[id(tensor)] = shard
+                        self._resolver.forget(tensor)
 
     def before_reshard(self, module: nn.Module) -> None:
         """Notes the gathered parameters of an FSDP module that is about to return, and lets go of their memory."""
@@ -106,12 +123,18 @@ def resolved(value: Any) -> Any:
 
 def processes_of(model: nn.Module | None) -> int:
     """The number of processes that have to run a model together."""
-    if model is None:
-        return 1
-    most = max((n_processes(parameter) for parameter in model.parameters()), default=1)
+    return max(len(ranks_of(model)), 1)
+
+
+def ranks_of(model: nn.Module | None) -> frozenset[int]:
+    """The ranks of the processes that have to run a model together; empty if there is only this one."""
+    ranks: set[int] = set()
+    for parameter in model.parameters() if model is not None else ():
+        if is_dtensor(parameter):
+            ranks.update(parameter.device_mesh.mesh.flatten().tolist())  # type: ignore[attr-defined]
     if isinstance(model, nn.parallel.DistributedDataParallel):
-        most = max(most, model.process_group.size())
-    return most
+        ranks.update(torch.distributed.get_process_group_ranks(model.process_group))
+    return frozenset(ranks) if len(ranks) > 1 else frozenset()
 
 
 def sharding_notes(root: nn.Module | None, nodes: Nodes) -> tuple[str, ...]:

@@ -81,8 +81,3 @@ def join(address: str, name: str) -> str:
     ('fc', 'encoder.2')
     """
     return escape(name) if address == ROOT else f"{address}.{escape(name)}"
-
-
-def calls_hooks(module: nn.Module) -> bool:
-    """Whether calling a module runs its hooks; a class with its own `__call__` may bypass them."""
-    return type(module).__call__ is nn.Module.__call__

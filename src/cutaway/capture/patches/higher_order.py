@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from cutaway.capture import sessions
+from cutaway.capture.patches.compiled_entry import unwatched
 from cutaway.capture.patches.eager import lift_force_eager
 from cutaway.capture.patches.monkeypatch import originals, replace
 from cutaway.capture.patches.torch_patches import run_opaque, without_watchers
@@ -62,7 +63,10 @@ def _operator_name(frame: Any) -> str | None:
 def _as_uncaptured(compiled: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         # The compiler would trace our replacements in torch, too.
-        with originals(), without_watchers(), _without_module_hooks(), lift_force_eager(), _recorded_inputs():
+        with ExitStack() as stack:
+            for context in (originals, without_watchers, _without_module_hooks, lift_force_eager, _recorded_inputs):
+                stack.enter_context(context())
+            stack.enter_context(unwatched())
             return compiled(*args, **kwargs)
 
     return run

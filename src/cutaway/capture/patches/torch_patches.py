@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import sessions
+from cutaway.capture.arguments import is_tensor
 from cutaway.capture.function_mode import Closure, Watcher, _caller, _versions, copy_containers
-from cutaway.capture.module_hooks import is_tensor
+from cutaway.capture.patches import compiled_entry
 from cutaway.capture.patches.eager import force_eager
 from cutaway.capture.patches.monkeypatch import apply_more, replace
 from cutaway.capture.tensors.aliasing import version_of
@@ -61,6 +62,7 @@ _TRANSFORMS = (
 def run_eagerly(stack: ExitStack) -> None:
     """Makes compiled code run eagerly while it is captured."""
     stack.enter_context(force_eager())
+    compiled_entry.install()
     wrapper = sys.modules["torch._dynamo"].OptimizedModule
     if "__call__" in wrapper.__dict__:
         replace(stack, wrapper, "__call__", _quiet_call)

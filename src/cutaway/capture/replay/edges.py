@@ -7,11 +7,12 @@ changes.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from cutaway.capture.replay.separate import TwoNames, is_copy
-from cutaway.core.errors import CannotReplayError, EditError, SiteSyntaxError
+from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteSyntaxError
 from cutaway.core.sites import Site
 from cutaway.graph.tables import ALIAS, INPLACE, OPAQUE, CallRow
 from cutaway.graph.trace import Trace
@@ -63,14 +64,68 @@ class Boundaries:
         found: list[Boundary] = []
         if site is None:
             return found
+        for number, _, address in self._calls_at(site):
+            found += self._of_call(site, number, address)
+        return found
+
+    def _calls_at(self, site: Site) -> Iterator[tuple[int, CallRow, str]]:
+        """The module calls that a site names: number, row and address. Raises if some cannot be seen."""
         for number, row in enumerate(self.trace.tables.calls):
             if row.module < 0 or site.pass_ not in (None, row.pass_):
                 continue
             addresses = self.trace.tables.modules[row.module].addresses
             if any(site.covers_address(address) for address in addresses):
                 self._check_hidden_calls(number, row, addresses[0])
-                found += self._of_call(site, number, addresses[0])
+                yield number, row, addresses[0]
+
+    def into(self, where: object) -> set[tuple[int, int]] | None:
+        """The edges from outside a module to the ops in it, as (user, parent); None if `where` names no module.
+
+        With `@in`, those of that input. Raises if the trace does not tell who reads an input.
+        """
+        site = _parse(where)
+        if site is None or self.module_site(where) is None:
+            return None
+        if site.side == "out":
+            raise InputError(f"{str(site)!r} is an output: into= names modules, their inputs (@in) or ops.")
+        nodes, edges = self.trace.tables.nodes, set()
+        for number, row, address in self._calls_at(site):
+            given: dict[int, set[str]] = {}
+            for path, node in row.inputs:
+                if site.covers_path(path):
+                    given.setdefault(node, set()).add(path)
+            for node, paths in given.items():
+                self._check(number, address, node, paths, is_input=True)
+            for user in self.trace.op_nodes:
+                if self.is_inside(user, number):
+                    read = {parent for parent in nodes.parents[user] if not self.is_inside(parent, number)}
+                    edges |= {(user, parent) for parent in (read & given.keys() if site.path else read)}
+        return edges
+
+    def with_parents(self, calls: Iterable[int]) -> set[int]:
+        """These module calls and all around them."""
+        found: set[int] = set()
+        for call in calls:
+            while call and call not in found:
+                found.add(call)
+                call = self.trace.tables.calls[call].parent
         return found
+
+    def computed_inside(self, where: object, *, without: Container[int]) -> set[int]:
+        """The outputs of the modules at a site that were computed in them: not inputs that they return.
+
+        Args:
+            without: module calls that do not count.
+        """
+        site = _parse(where)
+        calls = self._calls_at(site) if site is not None else ()
+        return {
+            node
+            for number, row, _ in calls
+            if number not in without
+            for path, node in row.outputs
+            if site.covers_path(path) and self.is_inside(node, number)  # type: ignore[union-attr]
+        }
 
     def module_site(self, where: object) -> str | None:
         """The site of a module of this trace, its input or its output, without a unit; None for anything else."""

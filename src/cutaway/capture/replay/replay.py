@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -24,7 +26,7 @@ from cutaway.capture.replay.call import (
     saved_value,
 )
 from cutaway.capture.replay.edges import Boundaries, Boundary
-from cutaway.capture.replay.separate import TwoNames, in_twin, is_copy, separated
+from cutaway.capture.replay.separate import TwoNames, copies_of_ops, in_twin, is_copy, separated
 from cutaway.capture.torch_functions import BACKWARD, Opaque
 from cutaway.capture.validation.compare import bit_equal
 from cutaway.core.errors import CannotReplayError, EditError, InputTypeError, SiteError
@@ -66,57 +68,109 @@ VIEWS = frozenset(
 
 def replay(trace: Trace, at: object, to: object, **part: Any) -> Trace:
     """A trace with the values that a change affects recomputed; `Trace.replay` documents and types the options."""
+    check_replayable(trace, at, "replay")
+    region = Region.of(**part)
+    changes = list(parse_changes(at, to, "trace.replay({at}, 0)"))
+    try:
+        return Replay(trace).register(changes, region).compute().result()
+    except TwoNames as why:
+        other = in_separated_trace(trace, changes, (), why)
+        return Replay(other.trace, sites=other.sites).register(other.changes, region).compute().result()
+
+
+def check_replayable(trace: Trace, at: object, verb: str) -> None:
+    """Raises if a trace has no functions, or if a model was given."""
     if trace.tables.read_from:
         raise CannotReplayError(
             f"this trace was loaded from {trace.tables.read_from}: functions are not stored, so it cannot be replayed."
         )
     if isinstance(at, nn.Module):
-        raise InputTypeError("trace.replay takes no model: no model runs. Write trace.replay(site, value).")
-    region = Region.of(**part)
-    changes = list(parse_changes(at, to, "trace.replay({at}, 0)"))
-    try:
-        return _replay(trace, changes, region)
-    except TwoNames as why:
-        boundaries = Boundaries(trace)
-        sites = [site for where, change in changes if not change.swaps for site in _module_sites(boundaries, where)]
-        if not sites:
-            raise
-        twin = separated(trace, sites, why)
-        return _replay(twin, [(_in_twin(boundaries, twin, where), change) for where, change in changes], region)
+        raise InputTypeError(f"trace.{verb} takes no model: no model runs. Write trace.{verb}(site, value).")
 
 
-def _replay(trace: Trace, changes: list[tuple[object, Change]], region: Region) -> Trace:
-    work = _Replay(trace)
-    for where, change in changes:
-        work.at(where, change, region)
-    with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(trace.tables)):
-        work.run()
-    return work.result()
+@dataclass(frozen=True, slots=True)
+class Separated:
+    """A trace that tells two names of a tensor apart, and what was asked, in its ops."""
+
+    trace: Trace
+    changes: list[tuple[object, Change]]
+    others: tuple[object, ...]
+    """Further names of ops."""
+    sites: dict[int, Site]
+    """Copies of results of ops → the sites of these ops."""
 
 
-def _module_sites(boundaries: Boundaries, where: object) -> list[str]:
-    """The inputs and outputs of modules in one `at=`, without units."""
+def in_separated_trace(
+    trace: Trace, changes: list[tuple[object, Change]], others: tuple[object, ...], why: TwoNames
+) -> Separated:
+    boundaries = Boundaries(trace)
+    copied = [site for where, change in changes if not change.swaps for site in _sites_to_copy(boundaries, where)]
+    if not copied:
+        raise why
+    twin = separated(trace, copied, why)
+    copies = copies_of_ops(twin)
+    names = _TwinNames(boundaries, twin, copies)
+    return Separated(
+        twin,
+        [(names.of(where, is_changed=not change.swaps), change) for where, change in changes],
+        tuple(names.of(where) if where is not None else None for where in others),
+        {copy: Op(twin, node).full_site for node, copy in copies.items()},
+    )
+
+
+def _sites_to_copy(boundaries: Boundaries, where: object) -> list[str]:
+    """The inputs and outputs of modules in one `at=`, and its ops whose result is, or may share, their input."""
     if isinstance(where, (list, tuple)):
-        return [site for each in where for site in _module_sites(boundaries, each)]
+        return [site for each in where for site in _sites_to_copy(boundaries, each)]
     site = boundaries.module_site(where)
-    return [] if site is None else [site]
-
-
-def _in_twin(boundaries: Boundaries, twin: Trace, where: object) -> object:
-    """The same `at=` for the other trace of the same run, whose labels differ."""
-    if isinstance(where, (list, tuple)):
-        return [_in_twin(boundaries, twin, each) for each in where]
-    if boundaries.module_site(where) is not None:
-        return where
-    unit = next(iter(_units(where) or ()), None)
+    if site is not None:
+        return [site]
+    nodes = boundaries.trace.tables.nodes
     rows = sorted(rows_of(boundaries.trace, where))
-    return [Op(twin, in_twin(boundaries.trace, twin, node), unit) for node in rows]
+    shared = [node for node in rows if nodes.flags[node] & IDENTITY or nodes.name[node] in VIEWS]
+    return [str(Op(boundaries.trace, node).full_site) for node in shared]
 
 
-class _Replay:
-    """One replay in progress."""
+@dataclass(frozen=True, slots=True)
+class _TwinNames:
+    """Names of ops for the other trace of the same run, whose labels differ."""
 
-    def __init__(self, trace: Trace) -> None:
+    boundaries: Boundaries
+    twin: Trace
+    copies: dict[int, int]
+
+    def of(self, where: object, *, is_changed: bool = False) -> object:
+        """The same ops; with `is_changed`, their copies, where they have one."""
+        if isinstance(where, (list, tuple)):
+            return [self.of(each, is_changed=is_changed) for each in where]
+        if self.boundaries.module_site(where) is not None:
+            return where
+        unit = next(iter(_units(where) or ()), None)
+        rows = sorted(rows_of(self.boundaries.trace, where))
+        found = [in_twin(self.boundaries.trace, self.twin, node) for node in rows]
+        return [Op(self.twin, self.copies.get(node, node) if is_changed else node, unit) for node in found]
+
+
+class Replay:
+    """One replay in progress.
+
+    Args:
+        sites: copies of values → the sites that they stand for.
+        read: (user, parent) → the value that this user reads instead of its parent's.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        sites: Mapping[int, Site] = MappingProxyType({}),
+        read: Mapping[tuple[int, int], Any] = MappingProxyType({}),
+    ) -> None:
+        self.read = read
+        self.frozen: frozenset[int] = frozenset()
+        """Nodes that keep their values, unless a change is at them."""
+        self.sender_calls: set[int] = set()
+        """The module calls in which, or at which, something changes."""
         self.trace, self.nodes = trace, trace.tables.nodes
         self.changes: dict[int, list[tuple[Change, Region]]] = {}
         self.new: dict[int, Any] = {}
@@ -126,8 +180,17 @@ class _Replay:
         self.edges: dict[int, list[tuple[Boundary, Change, Region]]] = {}
         """Node → the changes that only some of its users see."""
         self.patched = dict(trace.tables.patched)
-        self.sites: dict[int, Site] = {}
-        """Copies at a module → the site of the module."""
+        self.sites = dict(sites)
+
+    def register(self, changes: list[tuple[object, Change]], region: Region) -> Replay:
+        for where, change in changes:
+            self.at(where, change, region)
+        return self
+
+    def compute(self) -> Replay:
+        with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(self.trace.tables)):
+            self.run()
+        return self
 
     def at(self, where: object, change: Change, region: Region) -> None:
         """Registers a change for every op and every edge it applies to."""
@@ -141,6 +204,7 @@ class _Replay:
         boundaries = self.boundaries.at(where)
         region = region.with_units(_units(where))
         for boundary in boundaries:
+            self.sender_calls.add(boundary.call)
             if not boundary.is_input:
                 self.check_identity(boundary.node)
             if is_copy(self.trace, boundary.node):
@@ -151,11 +215,12 @@ class _Replay:
                 self.changes.setdefault(boundary.node, []).append((change, region))
         for node in sorted(rows - {boundary.node for boundary in boundaries}):
             self.check_identity(node)
+            self.sender_calls.add(self.nodes.call[node])
             self.changes.setdefault(node, []).append((change, region))
 
     def check_identity(self, node: int) -> None:
         if self.nodes.flags[node] & IDENTITY:
-            self.refuse(node, "it returns its input tensor unchanged: change the op that produced that tensor")
+            raise TwoNames(f"{self.label(node)} returns its input tensor unchanged")
 
     def run(self) -> None:
         for node in sorted(self.changes):
@@ -173,7 +238,7 @@ class _Replay:
             # Parents precede their children, so that one pass in order suffices.
             targeted = [node for node in call.nodes if node in self.changes]
             reached = self.is_patched(call) or not self.new.keys().isdisjoint(parents[call.nodes[0]])
-            if not targeted and not reached:
+            if not targeted and (not reached or self.frozen.issuperset(call.nodes)):
                 continue
             swap = next((c.swaps for node in targeted for c, _ in self.changes[node] if c.swaps is not None), None)
             if reached or swap is not None:
@@ -184,6 +249,12 @@ class _Replay:
     def is_patched(self, call: FunctionCall) -> bool:
         """Computes the values that this call reads at changed edges; returns whether any differs from the saved one."""
         user, reached = call.nodes[0], False
+        for parent in set(self.nodes.parents[user]) if self.read else ():
+            if (user, parent) in self.read:
+                if self.nodes.flags[user] & (INPLACE | ALIAS):
+                    self.refuse_write(user)
+                self.patched[user, parent] = self.read[user, parent]
+                reached = True
         for parent in set(self.nodes.parents[user]) & self.edges.keys():
             crossed = [edge for edge in self.edges[parent] if self.boundaries.reaches(edge[0], user)]
             if not crossed:
@@ -290,6 +361,8 @@ class _Replay:
 
     def keep(self, node: int, value: Any) -> None:
         """Stores a value that differs from the saved one; an equal value does not propagate."""
+        if node in self.frozen and node not in self.changes:
+            return
         try:
             before = saved_value(self.trace, node)
         except MissingValue:

@@ -15,15 +15,15 @@ import torch
 
 from cutaway.capture.api import watch
 from cutaway.capture.interventions.edit import edit
-from cutaway.capture.model.sharding import processes_of
 from cutaway.capture.replay.call import MissingValue, saved_value
 from cutaway.capture.replay.rerun import CannotRun, original_state
 from cutaway.capture.torch_functions import EditFunction
 from cutaway.capture.validation.compare import bit_equal
+from cutaway.capture.validation.together import participants
 from cutaway.core.errors import CannotReplayError, CutawayError
 from cutaway.graph.op import Op
 from cutaway.graph.selection import rows_of
-from cutaway.graph.tables import ALIAS
+from cutaway.graph.tables import ALIAS, IDENTITY
 from cutaway.graph.trace import Trace
 
 _CACHE = "_separated"
@@ -38,7 +38,7 @@ class TwoNames(CannotReplayError):
 
 
 def separated(trace: Trace, sites: Iterable[str], why: TwoNames) -> Trace:
-    """A trace of the same run with an `edit` op, which copies its value, at each of these sites of modules.
+    """A trace of the same run with an `edit` op, which copies its value, at each of these sites.
 
     It stays with the trace, so that a sweep over values runs the model once.
     """
@@ -71,9 +71,22 @@ def is_copy(trace: Trace, node: int) -> bool:
     return event is not None and type(event[0]) is EditFunction
 
 
+def copies_of_ops(twin: Trace) -> dict[int, int]:
+    """The nodes of ops whose results were copied → the copies."""
+    nodes, copies = twin.tables.nodes, {}
+    for copy in (node for node in range(len(nodes)) if is_copy(twin, node)):
+        before = copy - 1
+        while before >= 0 and is_copy(twin, before):
+            before -= 1
+        # What an op that returns its input has returned is the tensor of its producer.
+        is_identity = before >= 0 and nodes.flags[before] & IDENTITY
+        copies[before if is_identity else nodes.parents[copy][0]] = copy
+    return copies
+
+
 def _trace_with_copies(trace: Trace, sites: tuple[str, ...]) -> Trace:
     with original_state(trace) as (model, args, kwargs):
-        if processes_of(model) > 1:
+        if participants(trace):
             raise CannotRun("several processes run it together")
         keep = "copy" if trace.tables.recipe.written else "reference"
         with edit(model, dict.fromkeys(sites, torch.clone)), watch(model, keep=keep, orphans=trace._orphans) as twin:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cutaway.capture.module_hooks import is_tensor
+from cutaway.capture.arguments import is_tensor
 from cutaway.capture.resolver import Resolver
 from cutaway.capture.saved.save_policy import Saver
 from cutaway.core.errors import MemoryLimitError

@@ -55,6 +55,8 @@ class Saver:
         self._parse(save)
         self.where, self.sink = _place(keep)
         self.keeps_all = self.everything and self.where == "reference" and self.sink is None and transform is None
+        selected = (self.patterns, self.exact, self.addresses, self.constants, self.labels)
+        self.saves_nothing = not (self.everything or self.predicate is not None or any(selected))
         self.requested: list[str] = [*map(str, self.patterns), *self.labels, *sorted(self.addresses | self.constants)]
         self.matched: set[str] = set()
         self._reached: set[Place] = set()

@@ -30,6 +30,12 @@ def version_of(tensor: Tensor) -> int | None:
         return None
 
 
+def keeps_grad_flag(tensor: Any) -> bool:
+    """Whether a tensor that is about to be overwritten keeps its `requires_grad`, so that it can be read later."""
+    kind = type(tensor)
+    return (kind is Tensor or kind is Parameter) and (tensor.requires_grad or not torch.is_grad_enabled())
+
+
 class Span(NamedTuple):
     """The bytes of a storage that a tensor covers."""
 
@@ -48,8 +54,8 @@ class Span(NamedTuple):
         """Whether two spans share a byte; True if that would take too long to compute."""
         if 0 in self.shape or 0 in other.shape:
             return False
-        if self == other:
-            return True
+        if self.offset == other.offset:
+            return True  # strides are not negative, so both begin with the element at their offset
         end, other_end = self.end(), other.end()
         if end <= other.offset or other_end <= self.offset:
             return False
@@ -76,6 +82,13 @@ class Span(NamedTuple):
                     return False
                 expected *= n
         return True
+
+
+def _begin_together(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors of one storage share their first byte, as a view often does with its base."""
+    if a.storage_offset() * a.element_size() != b.storage_offset() * b.element_size():
+        return False
+    return a.numel() > 0 and b.numel() > 0
 
 
 class Storages:
@@ -131,14 +144,19 @@ class Storages:
         writes = self._writes.get(storage) if storage is not None else None
         if not writes or writes[-1][0] <= node:
             return []
-        span = Span.of(tensor)
+        span: Span | None = None
         writers: dict[int, int] = {}
         for writer, target, where in reversed(writes):
             # Writes are in order of execution: all earlier ones are older, too.
             if writer <= node:
                 break
-            if target not in writers and (Span.of(where) if self._all_alive else where).overlaps(span):
-                writers[target] = writer
+            if target in writers:
+                continue
+            if not (self._all_alive and _begin_together(where, tensor)):
+                span = span or Span.of(tensor)
+                if not (Span.of(where) if self._all_alive else where).overlaps(span):
+                    continue
+            writers[target] = writer
         return sorted(set(writers.values()))
 
     def geometry(self, tensor: Tensor, writers: list[int]) -> tuple[Span, ...]:
@@ -151,10 +169,18 @@ class Storages:
                     break
         return tuple(spans)
 
+    def is_known(self, storage: int | None) -> bool:
+        """Whether a node wrote to this storage or refers to it."""
+        return storage in self._writes or storage in self._references
+
     def forget(self, storage: int) -> None:
         """Removes a storage whose memory was freed and reused."""
         self._writes.pop(storage, None)
         self._references.pop(storage, None)
+
+
+def alias_write(*_: Any) -> None:
+    """Placeholder function: a tensor changed through another tensor that shares its memory."""
 
 
 class Snapshot:

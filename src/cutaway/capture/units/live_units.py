@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from cutaway.capture.api import watch
 from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.capture.model.eval_mode import preserve_state
+from cutaway.capture.patches.own_call import before_call
 from cutaway.capture.sessions import hidden_run, in_hidden_run
 from cutaway.capture.units.module_units import decides_output, output_layout
 from cutaway.core.errors import UnitError
@@ -137,7 +138,7 @@ class LiveUnits:
         # Nobody knows yet which module the program calls: it may be a submodule.
         for module in self._model.modules():
             if module not in self._inside and not isinstance(module, torch.jit.ScriptModule):
-                hook = module.register_forward_pre_hook(self._on_first_call, with_kwargs=True, prepend=True)
+                hook = before_call(module, self._on_first_call, with_kwargs=True, prepend=True)
                 self._hooks.append(hook)
 
     def _on_first_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -155,9 +156,7 @@ class LiveUnits:
         if learned is not None:
             self._n_samples = learned.n_samples
             if learned.n_samples == 1 or self._needs_samples:
-                self._hooks.append(
-                    module.register_forward_pre_hook(self._on_later_call, with_kwargs=True, prepend=True)
-                )
+                self._hooks.append(before_call(module, self._on_later_call, with_kwargs=True, prepend=True))
         if self._model not in self._inside and not self._has_all():
             self._hook_next_call()
 

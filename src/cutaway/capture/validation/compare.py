@@ -121,3 +121,18 @@ def _equal_objects(a: Any, b: Any) -> bool:
     if isinstance(a, float) and isinstance(b, float) and a != a:
         return b != b
     return type(a) is type(b) and bool(a == b)
+
+
+def difference_text(value: Any, again: Any) -> str:
+    """How two values differ: the deviation, or dtype, shape and device of each."""
+    apart = deviation(again, value)
+    if apart is not None:
+        return f": off by {apart:.1e} of its largest element, tolerance {TOLERANCES.get(value.dtype, 1e-2):.0e}"
+    if isinstance(value, Tensor) and isinstance(again, Tensor):
+        return f": {_kind(again)} instead of {_kind(value)}" if _kind(again) != _kind(value) else ""
+    return f": {again!r:.40} instead of {value!r:.40}"
+
+
+def _kind(tensor: Tensor) -> str:
+    shape = "nested" if tensor.is_nested else list(tensor.shape)
+    return f"{str(tensor.dtype).removeprefix('torch.')} {shape} on {tensor.device}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.formatting import nearest_hint, type_text
+from cutaway.core.sites import spellings
 from cutaway.graph.dependencies.contract import Contraction
 from cutaway.graph.dependencies.locate import NOWHERE, Places
 
@@ -262,11 +263,14 @@ def _manual(wanted: Sequence[tuple[str, str]], nodes: Sequence[Node], links: Seq
         below.setdefault(link.parent, []).append(link.child)
     added: list[Link] = []
     for pair in wanted:
+        ends = []
         for name in pair:
-            if name not in names:
+            spelled = next((each for each in spellings(name) if each in names), None)
+            if spelled is None:
                 near = nearest_hint(name, names)
                 raise InputError(f"cannot link {pair[0]!r} to {pair[1]!r}, because {name!r} is not recorded.{near}")
-        parent, child = names[pair[0]], names[pair[1]]
+            ends.append(names[spelled])
+        parent, child = ends
         if child in below.get(parent, ()):
             continue
         loop = _path(child, parent, below)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cutaway.core.errors import SiteSyntaxError
-from cutaway.core.pytree import escape
-from cutaway.core.sites import ROOT, Site
+from cutaway.core.sites import ROOT, Site, spellings
 from cutaway.graph.dependencies.contract import parameter_rows
 from cutaway.graph.lookup import index_of
 from cutaway.graph.tables import BUFFER, INPUT, PARAMETER, maker
@@ -27,7 +26,7 @@ class Places:
         self._trace = trace
         self._nodes = trace.tables.nodes
         self._index = index_of(trace)
-        self._named = {escape(name): row for name, row in trace.tables.named.items()}
+        self._named = {site: row for name, row in trace.tables.named.items() for site in spellings(f"${name}")}
         self._inputs = {row for _, row in trace.tables.inputs}
         self.parameters = parameter_rows(trace.tables)
 
@@ -47,7 +46,8 @@ class Places:
         if site is None or site.is_pattern:
             return []
         if site.name is not None:
-            row = self._named.get(escape(site.name), self._named.get(site.name))
+            # The first pass has no number in the trace; in a run it has one if there are more.
+            row = self._named.get(text, self._named.get(f"${site.name}") if site.pass_ == 1 else None)
             return [] if row is None else [row]
         pass_ = site.pass_ or 1
         if site.op is None:

@@ -19,6 +19,7 @@ from cutaway.store.format.fields import count, counts, mapping, number, text
 from cutaway.store.traces.arguments import decode_all_arguments
 from cutaway.store.traces.columns import ColumnReader
 from cutaway.store.traces.encode import EXPANDED_VERSION, KINDS, VERSION
+from cutaway.store.traces.origin import origin_of
 from cutaway.store.traces.values import ValueReader
 
 _ANY = -(1 << 63)
@@ -82,6 +83,7 @@ class _TraceDecoder:
             notes=tuple(self.columns.texts("notes", None)) if "notes" in self.columns else (),
             read_from=read_from,
             stored=self._stored_facts(nodes.name),
+            origin=origin_of(head),
         )
 
     def _unexplained(self) -> tuple[int, ...]:

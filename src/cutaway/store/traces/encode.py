@@ -77,6 +77,7 @@ def _document(trace: Trace) -> dict[str, Plain]:
         "is_transformed": tables.is_transformed,
         "is_replay": tables.is_replay,
         "orphans": trace._orphans,
+        "origin": None if tables.origin is None else [tables.origin.run, tables.origin.step],
         "first_nonfinite": -1 if trace.first_nonfinite is None else trace.first_nonfinite.op.node,
     }
 

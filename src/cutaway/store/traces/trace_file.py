@@ -16,10 +16,10 @@ from cutaway.store.reading.archive import Archive
 from cutaway.store.traces.columns import ColumnReader
 from cutaway.store.traces.decode import trace_of
 from cutaway.store.traces.encode import EXPANDED_VERSION, Structure, structure_of
+from cutaway.store.traces.origin import DOCUMENT
 from cutaway.store.traces.values import Arrays, ValueReader, ValueWriter
 from cutaway.store.writing.writer import Writer
 
-_DOCUMENT: Final = "trace"
 _STRUCTURE: Final = "structure"
 
 
@@ -29,7 +29,7 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     with Writer(path, kind="trace") as writer:
         values = encode_values(trace, structure, writer.block)
         writer.block(_STRUCTURE, structure.arrays())
-        writer.document(_DOCUMENT, structure.document)  # last: its presence marks the trace as complete
+        writer.document(DOCUMENT, structure.document)  # last: its presence marks the trace as complete
     if writer.problems:
         raise StoreError(f"cannot write the trace to {os.fspath(path)}: {'; '.join(writer.problems)}.")
     if values.lost:
@@ -55,7 +55,7 @@ def read(archive: Archive) -> Trace:
     """Read the trace in an archive; its values are read on access."""
     blocks = archive.blocks
     try:
-        document, structure = archive.document(_DOCUMENT), blocks[_STRUCTURE]
+        document, structure = archive.document(DOCUMENT), blocks[_STRUCTURE]
     except (NotFoundError, KeyError):
         damage = "; ".join(archive.damage)
         raise DamagedError(
