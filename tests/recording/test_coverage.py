@@ -198,6 +198,32 @@ def test_a_forgotten_step_is_reported_while_the_training_runs(tmp_path: Path) ->
     run.close()
 
 
+@pytest.mark.parametrize("n", [0, 3])
+def test_a_forgotten_step_is_reported_when_the_run_is_closed(n: int, tmp_path: Path) -> None:
+    model = nn.Linear(8, 3)
+    run = cutaway.record(tmp_path / "run", model)  # without `with`
+    _call(model, n)
+    with pytest.warns(RuntimeWarning, match="no step was recorded because none was begun") as caught:
+        run.close()
+    assert len(caught) == 1
+    assert len(cutaway.load(tmp_path / "run").problems) == 1
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_program_that_failed_is_not_said_to_have_forgotten_its_steps(tmp_path: Path) -> None:
+    run = cutaway.record(tmp_path / "run", nn.Linear(8, 3))
+
+    def fail() -> None:
+        try:
+            raise OSError("no data")
+        finally:
+            run.close()
+
+    with pytest.raises(OSError, match="no data"):
+        fail()
+    assert cutaway.load(tmp_path / "run").problems == ()
+
+
 def _call(model: nn.Module, n: int) -> None:
     for _ in range(n):
         model(X)
@@ -316,7 +342,7 @@ def test_labels_of_time_steps_are_a_mistake(tmp_path: Path) -> None:
 
 def test_without_a_graph_only_what_a_layer_states_is_taken_for_samples(tmp_path: Path) -> None:
     run = tag(tmp_path / "run", 4, graph=False)
-    assert n_with(run, "its layer 'rnn' takes time steps before samples (batch_first=False)") == 1
+    assert n_with(run, "Its layer 'rnn' takes time steps before samples (batch_first=False)") == 1
     assert n_with(run, "dimension 0") == 0
     step = run.at(1)
     assert step["rnn@out.0"].value.shape == (12, 2, 6)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,3 +101,27 @@ def test_a_run_without_passes_is_as_it_was(tmp_path: Path) -> None:
     assert run["0"].stats("mean").shape == (N_STEPS,)
     assert np.array_equal(run.at(1)["0"].value, given[1][0][:2])
     assert set(run.table(["mean"])["pass"]) == {1}
+
+
+@pytest.mark.parametrize("kind", ["", None])
+def test_a_recorded_step_leaves_nothing_to_the_garbage_collector(kind: str | None, tmp_path: Path) -> None:
+    """A step holds thousands of objects: in a cycle, they would wait for a full collection, which takes long."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step() -> Any:
+        with run.step(kind) as opened:
+            loss = model(torch.ones(3, 4)).sum()
+            loss.backward()
+            optimizer.step()
+            run.log(loss=loss)
+            return weakref.ref(opened.recorded)
+
+    with cutaway.record(tmp_path / "run", model, every=1) as run:
+        step()  # traced
+        gc.collect()
+        gc.disable()
+        try:
+            assert step()() is None
+        finally:
+            gc.enable()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests import warm_python
 from tests.recording.training import equal, left_behind
 from torch import nn
 
@@ -113,7 +112,7 @@ def killed(path: Path, n_written: int, *, opened: int | None, last_scalar: int, 
         "writer.flush()\n"
         "os._exit(9)\n"
     )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert warm_python.run(["-c", script]).returncode == 9
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,16 @@ def loss_of(result: Any) -> Tensor | None:
 
 
 def train_case(name: str, optimizer: str, run: Any, n_steps: int) -> dict[str, Any]:
-    """Train a model of the zoo for some steps; everything that is left behind."""
+    """Train a model of the zoo for some steps; everything that is left behind.
+
+    Args:
+        optimizer: one of `OPTIMIZERS`, or several of them joined by "+", each of which makes two steps in turn.
+    """
     random.seed(0)
     np.random.seed(0)
     model, args, kwargs = ZOO[name]()
     parameters = [p for p in model.parameters() if p.requires_grad]
-    maker = OPTIMIZERS[optimizer]
-    stepper = maker(parameters) if parameters else None
+    steppers = [OPTIMIZERS[each](parameters) for each in optimizer.split("+")] if parameters else []
     recorder = run(model)
     torch.manual_seed(1)
     losses = []
@@ -65,6 +68,7 @@ def train_case(name: str, optimizer: str, run: Any, n_steps: int) -> dict[str, A
             with recorder.step(kind="odd" if number % 2 else "even"):
                 loss = loss_of(model(*inputs, **named))
                 if loss is not None and parameters:
+                    stepper = steppers[number // 2 % len(steppers)]
                     loss.backward()
                     stepper.step()
                     stepper.zero_grad()
@@ -73,7 +77,7 @@ def train_case(name: str, optimizer: str, run: Any, n_steps: int) -> dict[str, A
                     recorder.log(loss=loss)
     finally:
         recorder.close()
-    return {"losses": losses, **left_behind(model, stepper)}
+    return {"losses": losses, **left_behind(model, *steppers)}
 
 
 def left_behind(model: nn.Module, *optimizers: torch.optim.Optimizer | None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ shutdown        Closes a recorder at exit if the program has not
 statistics/     Statistics of recorded tensors on CPU and GPU
 step            One step: its context manager, and its recording from the first hook to the record
 step_cycle      The life of steps: counts them, decides which are recorded, and gives them to the writer
-step_graph      Dependency graphs of a run: one per distinct structure of its steps
+step_graph      The structures of a run: their rows in an order that stays, and one dependency graph for each
 tensors         The tensors of one recorded step: their keys, statistics and stored values
 usage           Detects mistakes in how a recorder is called, and says how to call it
 values          Copies the values of selected samples and moves them to the CPU

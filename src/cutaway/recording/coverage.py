@@ -18,7 +18,7 @@ from cutaway.core.formatting import listed, plural
 from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.hooks.module_calls import CallWrappers
 from cutaway.recording.hooks.step_hooks import StepHooks
-from cutaway.recording.models import RecordedModels, is_anything_compiled
+from cutaway.recording.models import RecordedModels
 from cutaway.recording.usage import NOT_SEEN, OPTIMIZER_OUTSIDE, step_forgotten, unregistered_layers
 
 _N_CHECKED = 3
@@ -95,7 +95,7 @@ class Coverage:
             reason = (
                 "torch.compile runs them as one program, which shows its inputs and outputs alone: train without it, "
                 "at least for some steps, to see them"
-                if is_anything_compiled()
+                if models.may_run_compiled
                 else "they were not called as modules, but through forward(), or only their parameters were used"
             )
             modules, have = plural(len(unseen), "module"), "has" if len(unseen) == 1 else "have"

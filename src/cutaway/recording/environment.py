@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 import sys
 from collections.abc import Mapping
+from functools import cache, lru_cache
 from importlib import metadata
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -31,15 +34,23 @@ def environment() -> dict[str, Plain]:
         "threads": torch.get_num_threads(),
         "command": sys.argv[0].replace("\\", "/").rsplit("/", 1)[-1] if sys.argv else "",
     }
+    versions.update(_package_versions())
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+        versions["devices"] = list(names)
+        versions["cuda"] = str(torch.version.cuda)
+    return versions
+
+
+@cache
+def _package_versions() -> dict[str, str]:
+    """Versions of the packages that are installed; looking them up takes 2 ms."""
+    versions = {}
     for package in _PACKAGES:
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             pass
-    if torch.cuda.is_available():
-        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        versions["devices"] = list(names)
-        versions["cuda"] = str(torch.version.cuda)
     return versions
 
 
@@ -52,10 +63,13 @@ def rank_and_world_size() -> tuple[int, int]:
 
 
 def module_tree(root: nn.Module) -> dict[str, Plain]:
-    """All modules with their own parameters and buffers, as columns; a shared parameter counts at its first module."""
+    """All modules with their own parameters and buffers, as columns; a shared parameter counts at its first module.
+
+    "forward" has the names of the positional parameters of each `forward`, which name the inputs.
+    """
     addresses = module_addresses(root)
     columns: dict[str, list[Plain]] = {
-        name: [] for name in ("address", "class", "parameters", "trainable", "bytes", "buffers")
+        name: [] for name in ("address", "class", "forward", "parameters", "trainable", "bytes", "buffers")
     }
     counted: set[int] = set()
     for module in modules_of(root):
@@ -68,11 +82,23 @@ def module_tree(root: nn.Module) -> dict[str, Plain]:
         buffers = [tensor for tensor in module._buffers.values() if tensor is not None]
         columns["address"].append(addresses[id(module)][0])
         columns["class"].append(type(module).__name__)
+        columns["forward"].append(list(_forward_parameters(getattr(type(module), "forward", None))))
         columns["parameters"].append(sum(map(_numel, own_parameters)))
         columns["trainable"].append(sum(_numel(tensor) for tensor in own_parameters if tensor.requires_grad))
         columns["bytes"].append(sum(_numel(tensor) * tensor.element_size() for tensor in own_parameters))
         columns["buffers"].append(sum(map(_numel, buffers)))
     return dict(columns)
+
+
+@lru_cache(1024)
+def _forward_parameters(forward: Any) -> tuple[str, ...]:
+    """The positional parameters of a `forward`, without `self`; empty if they cannot be told, as of a scripted one."""
+    try:
+        parameters = list(inspect.signature(forward).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return ()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(each.name for each in takewhile(lambda each: each.kind in kinds, parameters))
 
 
 def _numel(tensor: torch.Tensor) -> int:

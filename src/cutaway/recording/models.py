@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from cutaway.capture.model.tree import module_addresses, modules_of, tensor_addresses
+from cutaway.capture.patches.compiled_entry import can_watch
 from cutaway.capture.units.module_units import is_sequence_first, output_sample_dim
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import type_text
@@ -45,12 +46,16 @@ class RecordedModels:
         self._is_eager = is_eager
         self.modules: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
         self.parameters: list[NamedParameter] = []
+        self.parameter_of: dict[int, NamedParameter] = {}
+        """Tensor id → its parameter or buffer."""
         self.roots: dict[int, str] = {}
         """Model id → its address."""
         self.compiled: list[nn.Module] = []
         """Modules that run under torch.compile: their submodules are not recorded."""
         self.named: dict[str, nn.Module] = {}
         """Modules by address."""
+        self.runs_compiled: bool | None = None
+        """Whether compiled code runs in the steps, as traced steps have shown; None before the first."""
         self.has_run = False
         """Whether a module was called in a recorded step."""
         self.stable_sites = StableSites()
@@ -65,6 +70,8 @@ class RecordedModels:
         """Ids of large frozen tensors that a step did not change → their version counter and memory then."""
         self._layouts: dict[str, UnitLayout | None] = {}
         self._contents: list[Any] = []
+        self.n_changes = 0
+        """How often modules or parameters have changed: what depends on them alone is computed once for each number."""
         self.refresh()
 
     def layout_of(self, parameter: NamedParameter) -> UnitLayout | None:
@@ -87,6 +94,7 @@ class RecordedModels:
         if contents == self._contents:
             return
         self._contents = contents
+        self.n_changes += 1
         addresses = module_addresses(self.root)
         self.compiled = [] if self._is_eager else [module for module in modules if is_compiled(module)]
         inside = {id(inner) for module in self.compiled for inner in modules_of(module) if inner is not module}
@@ -103,6 +111,7 @@ class RecordedModels:
         }
         self.named = {name: module for module in modules for name in addresses.get(id(module), ())}
         self.parameters = _named_parameters(modules, tensor_addresses(self.root, addresses))
+        self.parameter_of = {id(parameter.tensor): parameter for parameter in self.parameters}
         self.root_of = _roots_of(self.roots.values(), self.modules, self.parameters)
         self.still.clear()
         if self.optimized is not None:
@@ -121,7 +130,19 @@ class RecordedModels:
     @property
     def is_traceable(self) -> bool:
         """Whether steps may be traced: tracing would change how compiled code runs."""
-        return self._is_eager or (not self.compiled and not is_anything_compiled())
+        if self._is_eager:
+            return True
+        return not self.compiled and not self.runs_compiled and (can_watch() or not is_anything_compiled())
+
+    @property
+    def may_run_compiled(self) -> bool:
+        """Whether compiled code may run in the steps."""
+        return bool(self.compiled) or (is_anything_compiled() if self.runs_compiled is None else self.runs_compiled)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a traced step must end its trace before compiled code runs."""
+        return not self._is_eager
 
 
 def _roots_of(
@@ -152,13 +173,16 @@ class _Several(nn.Module):
 def _contents(modules: list[nn.Module]) -> list[Any]:
     """What the names depend on: ids, names and compiled flags. Compared to detect changes."""
     contents: list[Any] = []
+    add = contents.append
     for module in modules:
-        contents += (id(module), is_compiled(module))
+        add(id(module))
+        add(is_compiled(module))
         for inside in (module._modules, module._parameters, module._buffers):
             if inside:
                 # .keys(), because the ones of scripted modules are no dicts.
-                contents += (*inside.keys(), *map(id, inside.values()))
-            contents.append(None)
+                contents.extend(inside.keys())
+                contents.extend(map(id, inside.values()))
+            add(None)
     return contents
 
 
@@ -183,10 +207,12 @@ def is_compile_wrapper(module: nn.Module) -> bool:
 
 def is_compiled(module: nn.Module) -> bool:
     """Whether a module runs under torch.compile."""
+    attributes = module.__dict__
+    call, forward = attributes.get("_compiled_call_impl"), attributes.get("forward")
     return (
         is_compile_wrapper(module)
-        or _is_dynamo_wrapper(module.__dict__.get("_compiled_call_impl"))
-        or _is_dynamo_wrapper(module.__dict__.get("forward"))
+        or (call is not None and _is_dynamo_wrapper(call))
+        or (forward is not None and _is_dynamo_wrapper(forward))
     )
 
 
@@ -197,7 +223,7 @@ def _is_dynamo_wrapper(call: Any) -> bool:
 
 
 def is_anything_compiled() -> bool:
-    """Whether the program has compiled anything: a compiled function around the model cannot be detected otherwise."""
+    """Whether the process has compiled anything, for whatever use."""
     dynamo: Any = sys.modules.get("torch._dynamo.eval_frame")
     return any(backend is not None for backend in getattr(dynamo, "cached_backends", {}).values())
 

@@ -2,15 +2,14 @@
 
 A step that is traced for its dependency graph also yields the layout of every tensor, but only when the model has
 returned. Until then the tensors of that step are pending. Steps that are not traced use the layouts learned before.
-Where nothing can be traced (compiled models, `graph=False`), layers of torch.nn still have known units, and samples
-are taken along `batch_dim=`; a note in the run says so.
+Where nothing is traced (compiled code runs in the step, or `graph=False`), layers of torch.nn still have known units,
+and samples are taken along `batch_dim=`; a note in the run says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -30,23 +29,31 @@ if TYPE_CHECKING:
     from cutaway.recording.tensors import RecordedTensor
     from cutaway.recording.values import SampleSelection
 
-_UNTRACED = "the model was not traced (the program uses torch.compile, or graph=False)"
+_COMPILED = "compiled code runs in the step, so the dependency graph comes from autograd instead of a trace"
+_UNTRACED = "the model was not traced (graph=False, or no step could be)"
 
 
-def untraced_note(batch_dim: int | None, sequence_first: str) -> str:
-    """What to say of a run without a graph.
+def autograd_note() -> str:
+    """What to say of a run whose graph comes from autograd."""
+    return f"{_COMPILED}: links through tensors without gradients are missing"
+
+
+def untraced_note(batch_dim: int | None, sequence_first: str, *, is_compiled: bool) -> str:
+    """What to say of a run without a trace.
 
     Args:
         batch_dim: the dimension that is taken as the sample dimension; None if it is unknown.
         sequence_first: the address of a layer that takes time steps first, if there is one.
+        is_compiled: whether compiled code runs in the step.
     """
+    reason = autograd_note() if is_compiled else _UNTRACED
     if batch_dim is None:
         return (
-            f"{_UNTRACED}, and its layer {sequence_first!r} takes time steps before samples (batch_first=False), so "
-            "the sample dimension of most tensors is unknown: state that of the model's inputs with batch_dim="
+            f"{reason}. Its layer {sequence_first!r} takes time steps before samples (batch_first=False), so the "
+            "sample dimension of most tensors is unknown: state that of the model's inputs with batch_dim="
         )
     return (
-        f"{_UNTRACED}: only layers of torch.nn have known units, and dimension {batch_dim} is taken as the sample "
+        f"{reason}. Only layers of torch.nn have known units, and dimension {batch_dim} is taken as the sample "
         "dimension; batch_dim= sets another"
     )
 
@@ -251,8 +258,13 @@ def summary_view(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) ->
     """
     if layout is None or tensor.is_nested:
         return tensor, None, None
-    plan = _plan(layout, is_full)
-    if tuple(tensor.shape) != plan.shape:
+    known = _plans.get((id(layout), is_full))
+    if known is None:
+        if len(_plans) >= _MOST_FOUND:
+            _plans.clear()
+        known = _plans[id(layout), is_full] = layout, _plan(layout, is_full)
+    plan = known[1]
+    if tensor.shape != plan.shape:
         return tensor, None, None
     if plan.sizes is None:
         return layout.rows(tensor), plan.samples, plan.units
@@ -270,7 +282,10 @@ class _Plan:
     units: int | None
 
 
-@lru_cache(1 << 14)
+_plans: dict[tuple[int, bool], tuple[UnitLayout, _Plan]] = {}
+"""Id of a layout → the layout, so that its id is not reused, and its plan. Hashing layouts would take longer."""
+
+
 def _plan(layout: UnitLayout, is_full: bool) -> _Plan:
     shape = layout.shape
     samples = layout.samples[0] if len(layout.samples) == 1 else None

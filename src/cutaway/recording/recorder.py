@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from reprlib import repr as shortened
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -178,7 +178,7 @@ class Recorder:
         kind: str | None = None,
         *,
         samples: int | Sequence[int] | Sequence[bool] | Tensor | None = None,
-        by: Sequence[float] | Tensor | None = None,
+        by: Sequence[float] | Tensor | Literal["anomaly"] | None = None,
         per: str | None = None,
     ) -> None:
         """Keep a step that began with `run.step(kind=None)`, now that its results are known.
@@ -195,7 +195,8 @@ class Recorder:
             kind: the kind of the step; None leaves what it is.
             samples: the samples to store values of: how many, their indices, or a mask with one truth value per
                 sample. By default those that `cutaway.record` was told to store.
-            by: one number per sample, such as its loss: store the samples with the largest.
+            by: one number per sample, such as its loss: store the samples with the largest. "anomaly": store those
+                whose values are the most unusual within the batch.
             per: a field of `run.samples`, such as "label": store as many samples of each of its categories.
         """
         if self._cycle is not None and self._is_open():
@@ -437,13 +438,7 @@ class Recorder:
         if self._writer is None or self._cycle is None or self._is_closed:
             return
         try:
-            self.guard(self._cycle.outside.stop)
-            if self._cycle.open is not None:
-                self._cycle.leave(self._cycle.open, None)
-            self.guard(self._cycle.scalars.drain)
-            if self._cycle.flight is not None:
-                self.guard(self._cycle.flight.close)
-            self.guard(self._cycle.save_schedule)
+            self.guard(self._cycle.close, self._created)
         finally:
             # Whatever failed above, the writer must release its lease, or this process could not resume the run.
             self._is_closed = True

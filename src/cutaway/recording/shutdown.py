@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import weakref
 from typing import Protocol
 
@@ -19,6 +20,9 @@ class Closeable(Protocol):
 class CloseAtExit:
     """Registers an atexit callback that closes the target; holds only a weak reference."""
 
+    after_failure = False
+    """Whether the process is ending because of an exception that nothing has caught."""
+
     def __init__(self, target: Closeable) -> None:
         self._target = weakref.ref(target)
         self._pid = os.getpid()
@@ -28,6 +32,7 @@ class CloseAtExit:
         target = self._target()
         # A forked child inherits the callback, but the run belongs to its parent.
         if target is not None and os.getpid() == self._pid:
+            CloseAtExit.after_failure = getattr(sys, "last_value", None) is not None
             target.close()
 
     def cancel(self) -> None:

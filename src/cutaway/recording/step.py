@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -22,20 +21,21 @@ from cutaway.recording.extra_passes.backward_check import GraphStart
 from cutaway.recording.extra_passes.edited_steps import EditLog
 from cutaway.recording.facts.losses import loss_node
 from cutaway.recording.facts.tables import FactTables
+from cutaway.recording.held.anomalies import select_unusual
 from cutaway.recording.held.held_hooks import HeldHooks
 from cutaway.recording.held.held_step import HeldStep
 from cutaway.recording.held.sample_choice import SampleChoice, entries_of, hold_field
 from cutaway.recording.hooks.autograd_graph import AutogradGraph
 from cutaway.recording.hooks.op_values import TracedStep
 from cutaway.recording.hooks.site_filter import SiteFilter
-from cutaway.recording.hooks.step_hooks import StepHooks
+from cutaway.recording.hooks.step_hooks import StepHooks, nothing
 from cutaway.recording.models import RecordedModels
-from cutaway.recording.recorded_units import RecordedUnits, stated_layout, untraced_note
+from cutaway.recording.recorded_units import RecordedUnits, autograd_note, stated_layout, untraced_note
 from cutaway.recording.sample_fields import select_field
 from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
-from cutaway.recording.step_graph import StepGraphs
-from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey, merge_rows
+from cutaway.recording.step_graph import RowOrder, StepGraphs
+from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey
 from cutaway.recording.usage import (
     KEEP_FULL,
     KEEP_TOO_LATE,
@@ -44,6 +44,7 @@ from cutaway.recording.usage import (
     check_names,
     labels_mismatch,
     missing_samples,
+    no_op_values,
 )
 from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
@@ -99,19 +100,22 @@ class RecordedStep:
         self.hooks.on_return = self._resolve_units
         self._units = units
         self._traced: TracedStep | None = None
+        self._models = models
         self._sequence_first = models.sequence_first
         if not units.is_traced and settings.batch_dim is None and not (is_traced and models.is_traceable):
             # Without a graph, only layers of torch.nn know whether samples or time steps come first.
             self.tensors.selection.batch_dim = models.sample_dim
         if (is_traced or ops) and models.is_traceable:
             self._traced = TracedStep(models.root, ops, self.tensors, self.hooks.hook_gradient, guard)
+            if models.may_run_compiled:
+                self.hooks.autograd = AutogradGraph()  # in case that it does, in this step
             if isinstance(self.hooks, HeldHooks):
                 self._traced.before_write = self.hooks.held.before_write
         elif is_traced:
             self.hooks.autograd = AutogradGraph()
+        self._ops = ops
         if ops and self._traced is None:
-            problem = "which cannot be recorded because the program uses torch.compile"
-            guard.report(InputError(f"at={str(ops[0])!r} is an op, {problem}: name modules instead of ops."))
+            guard.report(no_op_values(ops))
         self._is_traced = is_traced
         self.lost_values = 0
         """Number of tensors that were overwritten before their unit and sample dimensions were known."""
@@ -138,7 +142,21 @@ class RecordedStep:
         self.hooks.start()
         if self._traced is not None:
             self._traced.start()
+            if self._models.is_watched:
+                self._traced.watch_compiled(lambda: self._guard(self._abort_trace))
         self.graph_start = GraphStart.now()
+
+    def _abort_trace(self) -> None:
+        """Compiled code is about to run: continue without a trace, which would change it."""
+        if self._traced is not None and self._traced.abort():
+            self._models.runs_compiled = True
+            if self._traced.has_returned:
+                self._resolve_units(is_final=True)
+            else:
+                dim = self._models.sample_dim if self._settings.batch_dim is None else self._settings.batch_dim
+                self.lost_values += self._traced.continue_untraced(dim, self.hooks.layout_of)
+            if self._ops:
+                self._guard.report(no_op_values(self._ops))
 
     def _resolve_units(self, is_final: bool = False) -> None:
         """The model has returned: determine the dimensions of the tensors recorded so far."""
@@ -150,6 +168,11 @@ class RecordedStep:
     def op_sites(self) -> list[str]:
         """The sites of all ops of the step; empty if it was not traced."""
         return [] if self._traced is None else self._traced.op_sites()
+
+    @property
+    def named_sites(self) -> list[str]:
+        """The sites of the tensors that the user named."""
+        return list(map(named_site, self._n_named))
 
     @property
     def missing_samples(self) -> str:
@@ -177,8 +200,12 @@ class RecordedStep:
                 self._guard.report(labels_mismatch(name, n_entries, sizes[0]))
 
     def _unit_notes(self) -> Iterator[str]:
+        is_compiled = self._models.may_run_compiled and self._settings.graph
         if not self._units.is_traced:
-            yield untraced_note(self.tensors.selection.batch_dim, self._sequence_first)
+            dim = self.tensors.selection.batch_dim
+            yield untraced_note(dim, self._sequence_first, is_compiled=is_compiled)
+        elif self._traced is not None and self._traced.is_aborted:
+            yield autograd_note()
         if self.lost_values:
             tensors = plural(self.lost_values, "tensor")
             yield (
@@ -211,27 +238,40 @@ class RecordedStep:
         if isinstance(self.hooks, HeldHooks):
             if self._choice is not None:
                 self._guard(self._select_samples, self._choice)
-            fields, self._held_fields = self._held_fields, {}
             self._guard(self.hooks.keep)
-            self._guard(self.samples, fields)
 
     def _select_samples(self, choice: SampleChoice) -> None:
         assert isinstance(self.hooks, HeldHooks)
         if self.hooks.held.was_full:
             raise KEEP_FULL
+        if choice.is_by_anomaly:
+            self.tensors.selection.is_postponed = True
+            return
         indices = choice.indices({name: entries_of(values) for name, values in self._held_fields.items()})
         self.tensors.selection.samples = indices
         self.about["samples"] = list(indices)
+
+    def _select_unusual(self, choice: SampleChoice) -> None:
+        """Choose the most unusual samples, now that the sample dimensions of all tensors are known."""
+        fields = {name: entries_of(values) for name, values in self._held_fields.items()}
+        self.about |= select_unusual(self.tensors, choice, fields)
 
     def stop(self, error: BaseException | None) -> None:
         """Read the remaining parameters and gradients, and remove the hooks."""
         self._guard(self._resolve_units, True)
         self._guard(self.hooks.read_remaining)
+        if self.tensors.selection.is_postponed and self._choice is not None:
+            self._guard(self._select_unusual, self._choice)
+        if isinstance(self.hooks, HeldHooks):
+            fields, self._held_fields = self._held_fields, {}
+            self._guard(self.samples, fields)
         self.edits.stop()
         self.hooks.stop()
         if self._traced is not None:
             self._guard(self._traced.stop, error)
             self._is_traced = self._is_traced and not self._traced.is_on
+            if self._models.runs_compiled is None and error is None:
+                self._models.runs_compiled = False
         self.about["seconds"] = perf_counter() - self._began
         if self.tensors.selection.batch_size is not None:
             self.about["batch_size"] = self.tensors.selection.batch_size
@@ -249,11 +289,14 @@ class RecordedStep:
             self.hooks.note_optimized()
 
     def release(self) -> None:
-        """Remove any hooks that are left, in case `stop` has failed."""
+        """Remove any hooks that are left, in case `stop` has failed. The step must not be used afterwards."""
         try:
             self.edits.stop()
             self.hooks.stop()
         finally:
+            # Without this cycle the step is freed at once. The garbage collector would have to find its thousands of
+            # objects, which took a seventh of the time of a recorded step.
+            self.hooks.on_return = nothing
             if self._traced is not None:
                 self._traced.stop(None)
 
@@ -296,9 +339,8 @@ class RecordedStep:
             record(tensor)
 
     def _add_named(self, tensor: Tensor, key: TensorKey, stated: StatedDims) -> RecordedTensor:
-        pass_ = self.tensors.next_pass(key.base)
-        step_pass = self.tensors.step_pass(key.base)
-        key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
+        pass_, step_pass = self.tensors.next_pass(key.base)
+        key = key._replace(pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
         layout = self._layout(tensor, key, stated)
         record, is_new = self.tensors.add(tensor, key, layout=layout)
         if is_new:
@@ -335,50 +377,60 @@ class RecordedStep:
 
     # writing
 
-    def write(self, writer: Writer, graphs: StepGraphs, number: int, kind: str, order: dict[Any, int]) -> int:
+    def write(self, writer: Writer, graphs: StepGraphs, number: int, kind: str, order: RowOrder) -> int:
         """Give the step to the writer. Returns its size in bytes."""
         self._guard(self.hooks.gradients.finish)
+        if self._traced is not None:
+            self._traced.drop_unnamed()
         self._guard(self._drop_mismatched_fields)
         self._guard(self.hooks.mark_losses)
-        rows, values = self.tensors.rows(), self.tensors.values()
-        extra_arrays: dict[Row, Raw] = {}
+        known, values = order.of(self.tensors), self.tensors.values()
+        numbers = [self.tensors.records[index].number for index in known.order]
+        if values:
+            values = {new: values[old] for new, old in enumerate(known.order) if old in values}
+        # Rows that have only an array follow those that have statistics.
+        arrays: list[tuple[Row, Raw]] = []
         if self._settings.statistics == "full":
-            self._guard(lambda: extra_arrays.update(self.tensors.arrays(rows)))
-        positions = [order.setdefault((row.site, row.of, row.iteration), len(order)) for row in rows]
-        row_order = sorted(range(len(rows)), key=positions.__getitem__)  # gradients arrive in no fixed order
-        rows = [rows[index] for index in row_order]
-        numbers = [self.tensors.records[index].number for index in row_order]
-        values = {new: values[old] for new, old in enumerate(row_order) if old in values}
-        self._guard(
-            lambda: extra_arrays.update(packed_samples({name: fetch() for name, fetch in self._fields.items()}))
-        )
-        all_rows, all_values = merge_rows(rows, values, extra_arrays)
+            self._guard(
+                lambda: arrays.extend((known.array_row(at, name), raw) for at, name, raw in self.tensors.arrays())
+            )
+        samples: dict[Row, Raw] = {}
+        if self._fields:
+            self._guard(lambda: samples.update(packed_samples({name: fetch() for name, fetch in self._fields.items()})))
+        array_rows = [row for row, _ in arrays]
+        n_rows = len(known.rows) + len(arrays) + len(samples)
+        raws = (*(raw for _, raw in arrays), *samples.values())
+        all_values = {**values, **dict(enumerate(raws, len(known.rows)))}
         statistics = self.tensors.summary.names
         # The format limits the cells of a step: rows beyond it are dropped and counted in `left_out`.
         most = MOST_CELLS // len(statistics)
-        if len(all_rows) > most:
-            self.about["left_out"] = len(all_rows) - most
-            all_rows, numbers = all_rows[:most], numbers[:most]
+        if n_rows > most:
+            self.about["left_out"] = n_rows - most
+            n_rows, numbers = most, numbers[:most]
             all_values = {index: value for index, value in all_values.items() if index < most}
-        schema = writer.schema(all_rows, statistics)
+        # Here and not in the writer's thread: two threads that both run Python slow each other down (the GIL).
+        matrix = _matrix(self.tensors.summary, numbers, n_rows)
+        dtype = matrix.dtype.name
+        if samples or self.about.get("left_out"):
+            schema = writer.schema([*known.rows, *array_rows, *samples][:most], statistics, dtype=dtype)
+        else:
+            schema = known.schema(writer, array_rows, statistics, dtype)
         if "error" not in self.about:
             self._guard(self._derive_structure, graphs, kind, schema)
         structure = graphs.note_step(kind, schema, has_late_kind=self.has_late_kind)
         if structure:
             self.about["structure"] = structure
-        # Here and not in the writer's thread: two threads that both run Python slow each other down (the GIL).
-        matrix = _matrix(self.tensors.summary, numbers, len(all_rows))
         self._guard(self.tensors.learn_stable_sites)
         self._guard(self._write_facts)
         writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
-        return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
+        return matrix.nbytes + sum(part.nbytes for part in all_values.values())
 
     def _write_facts(self) -> None:
-        summary = self.tensors.summary
-        self.about["facts"] = self.hooks.facts.plain(self._tables, summary.matrix(), summary.names)
+        summary, n_backward = self.tensors.summary, self.hooks.gradients.calls.n_backward
+        self.about["facts"] = self.hooks.facts.plain(self._tables, summary.matrix(), summary.names, n_backward)
 
     def _derive_structure(self, graphs: StepGraphs, kind: str, schema: int) -> None:
-        if self._traced is not None and self._is_traced:
+        if self._traced is not None and self._is_traced and not self._traced.is_aborted:
             graphs.add_traced(kind, schema, self.tensors.recorded(), self._traced.trace)
         elif self.hooks.autograd is not None:
             values = [record for record in self.tensors.records if record.of == VALUE]
@@ -440,9 +492,9 @@ class Step:
                 self._run._release(self)
 
 
-def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:
+def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.floating[Any]]:
     """The statistics of these rows, followed by rows of NaN."""
     matrix = summary.matrix()
-    padded = np.full((n_rows, matrix.shape[1]), np.nan, np.float32)
+    padded = np.full((n_rows, matrix.shape[1]), np.nan, matrix.dtype)
     padded[: len(numbers)] = matrix[numbers]
     return padded

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import operator
+import sys
 from collections.abc import Mapping
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
 from cutaway.capture import sessions
+from cutaway.core.current_step import OpenStep, enter_step
 from cutaway.core.errors import InputError
 from cutaway.recording.coverage import Coverage, ForwardCounter
 from cutaway.recording.environment import module_tree, to_plain
@@ -23,13 +25,15 @@ from cutaway.recording.scalars import PendingScalars
 from cutaway.recording.schedules.fixed import AtSteps, EveryNth, GrowingSchedule, Never
 from cutaway.recording.schedules.parse import Cost, Schedule
 from cutaway.recording.settings import Settings
+from cutaway.recording.shutdown import CloseAtExit
 from cutaway.recording.step import RecordedStep, Step
-from cutaway.recording.step_graph import StepGraphs
+from cutaway.recording.step_graph import RowOrder, StepGraphs
 from cutaway.recording.usage import (
     KEEP_OUTSIDE,
     NESTED,
     NO_STEPS,
     NOT_CALLED,
+    NOT_ENTERED,
     check_batch_size,
     nothing_due,
     schedule_failed,
@@ -71,13 +75,18 @@ class StepCycle:
         self._kinds: dict[str, None] = {}
         self._n_steps = 0
         self._n_due = 0
-        self._order: dict[Any, int] = {}
+        self._order = RowOrder()
+        self._named_sites: set[str] = set()
+        """Sites of all tensors that the user named; a tensor that is also a module output has both names."""
         self._saved = monotonic()
         self._described: Any = None
+        self._n_described = -1
+        """`models.n_changes` when the module tree was last compared with the one that is written."""
         self._killed: Run | None = None
         """The run so far, if its last session was killed and this one has begun no step yet."""
         self.open: Step | None = None
         """The step that the program is in."""
+        self._entered: OpenStep | None = None
         self.next = 0
         """The number of the next step."""
         self.last = -1
@@ -154,6 +163,9 @@ class StepCycle:
     def describe_modules(self) -> None:
         """Write the module tree, again if it has changed: adapters may be added after the run began."""
         models = self.models
+        if models.n_changes == self._n_described:
+            return
+        self._n_described = models.n_changes
         names = [parameter.names for parameter in models.parameters]
         key = ([addresses for _, addresses in models.modules.values()], names)
         if key != self._described:
@@ -178,10 +190,38 @@ class StepCycle:
                 self._guard.report(NO_STEPS)
         elif not self._n_due and self._kinds and not isinstance(self._schedule, Never):
             self._guard.report(nothing_due(self.every, self._n_steps, [*self._kinds]))
-        elif self._order and self._n_due and not (self.models.has_run or self.has_named or self._coverage.is_unseen):
+        elif self._order.sites and self._n_due and not self._has_seen:
             self._guard.report(NOT_CALLED)
         else:
-            self._guard(self._filter.check_names, [site for site, *_ in self._order if site.startswith("$")])
+            self._guard(self._filter.check_names, sorted(self._named_sites))
+
+    @property
+    def _has_seen(self) -> bool:
+        """Whether anything of a model was recorded, or it was reported that nothing can be."""
+        return self.models.has_run or self.has_named or self._coverage.is_unseen
+
+    def close(self, created: Step | None) -> None:
+        """End the open step, and give everything that waits to the writer.
+
+        Args:
+            created: the last step that the program has made; None if there is none.
+        """
+        self._guard(self._report_forgotten, created)
+        self._guard(self.outside.stop)
+        if self.open is not None:
+            self.leave(self.open, None)
+        self._guard(self.scalars.drain)
+        if self.flight is not None:
+            self._guard(self.flight.close)
+        self._guard(self.save_schedule)
+
+    def _report_forgotten(self, created: Step | None) -> None:
+        """Report that no step was begun, unless the program has failed before it could."""
+        if self.last < 0 and sys.exc_info()[0] is None and not CloseAtExit.after_failure:
+            if created is None:
+                self.report_missing()
+            elif not created.is_entered:
+                self._guard.report(NOT_ENTERED)
 
     def enter(self, step: Step) -> None:
         """Begin a step, and record it if it is due."""
@@ -201,6 +241,7 @@ class StepCycle:
             self._killed = None
         self.next = step.number + 1
         self.open = step
+        self._entered = enter_step(self._writer.head.id, step.number)
         if step.kind is not None and sessions.edits and is_edited(self.models.root):
             step.kind = edited_kind(step.kind)
         self._n_steps += 1
@@ -315,6 +356,8 @@ class StepCycle:
         """Remove every hook of a step, whatever happened in it."""
         step.recorded = None
         self.open = None
+        if self._entered is not None:
+            self._entered.close()
         if self.flight is not None:
             self._guard(self.flight.release)
         if recorded is not None:
@@ -324,6 +367,7 @@ class StepCycle:
         """Give a recorded step to the writer. Returns its size in bytes."""
         n_bytes = recorded.write(self._writer, self.graphs, step.number, step.kind or "", self._order)
         self.last_written = step.number
+        self._named_sites.update(recorded.named_sites)
         for note in filter(self._guard.is_new, recorded.notes):
             self._writer.problem(note, step=step.number, level="info")
         return n_bytes
@@ -331,7 +375,7 @@ class StepCycle:
     def _write(self, step: Step, recorded: RecordedStep) -> None:
         began = perf_counter()
         kind = step.kind or ""
-        if not self._order and recorded.missing_samples:
+        if recorded.missing_samples and not self._order.sites:
             # Later batches may be smaller, as the last of an epoch is: for these, a note suffices.
             self._guard.report(InputError(recorded.missing_samples))
             self._guard.is_new(recorded.missing_samples)  # marks the note as reported

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -28,9 +30,11 @@ _LOST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TensorKey:
-    """Identifies a tensor within a step: its site, pass, iteration and role."""
+class TensorKey(NamedTuple):
+    """Identifies a tensor within a step: its site, pass, iteration and role.
+
+    A tuple, because a frozen dataclass takes ten times as long to create.
+    """
 
     base: str
     """The site without its pass."""
@@ -45,6 +49,14 @@ class TensorKey:
     """Its pass counted over the whole step rather than the iteration, as a trace counts it."""
 
 
+_NO_DERIVED: Mapping[str, int] = MappingProxyType({})
+"""Shared: most records have no gradients of their own, and a dict for each is work for the garbage collector."""
+
+
+def _nothing() -> None:
+    """Stands for a weak reference of which there is none."""
+
+
 @dataclass(slots=True, eq=False)
 class RecordedTensor:
     """One recorded tensor, its gradient or its update."""
@@ -54,9 +66,11 @@ class RecordedTensor:
     number: int
     """Its row in the summary."""
     value: Tensor | None = None
-    aliases: list[TensorKey] = field(default_factory=list)
-    """Other keys of the same tensor."""
-    n_derived: dict[str, int] = field(default_factory=dict)
+    aliases: tuple[TensorKey, ...] = ()
+    """Other keys of the same tensor; those of a gradient or update are the ones of its source."""
+    source: RecordedTensor | None = None
+    """The record of the tensor that this is a gradient or update of."""
+    n_derived: Mapping[str, int] = field(default_factory=lambda: _NO_DERIVED)
     """Number of recorded gradients and updates of this tensor, by name."""
     requires_grad: bool = True
     """Whether the tensor required gradients."""
@@ -66,6 +80,13 @@ class RecordedTensor:
     """Whether its values may be stored."""
     is_recomputed: bool = False
     """Whether a checkpoint has recomputed it, so that it stands for a tensor that is recorded already."""
+    tensor_ref: Callable[[], Tensor | None] = _nothing
+    """A weak reference to an output, by which a repetition is recognized; with its version counter."""
+    version: int = 0
+
+    def is_of(self, tensor: Tensor, version: int | None) -> bool:
+        """Whether this is the record of a tensor that was not written to since."""
+        return self.tensor_ref() is tensor and self.version == version
 
 
 class StepTensors:
@@ -81,26 +102,29 @@ class StepTensors:
         self.selection = selection
         self.iteration = 0
         self.records: list[RecordedTensor] = []
-        self._passes: dict[tuple[str, int], int] = {}
+        self._passes: dict[int, dict[str, int]] = {}
+        """Iteration → number of passes by their key."""
         self._step_passes: dict[str, int] = {}
-        self._by_id: dict[int, tuple[weakref.ref[Tensor], int, RecordedTensor]] = {}
+        self._by_id: dict[int, RecordedTensor] = {}
         self._without_grad: dict[str, list[RecordedTensor]] = {}
         self._recomputed: list[tuple[RecordedTensor, list[RecordedTensor]]] = []
         """Tensors that a checkpoint recomputed, with the records that each may belong to."""
         self._owners: dict[RecordedTensor, RecordedTensor | None] = {}
         """The record that each recomputed tensor belongs to; None if that is ambiguous."""
-        self._deferred: list[tuple[Tensor, RecordedTensor]] | None = None
+        self._deferred: tuple[list[Tensor], list[RecordedTensor]] | None = None
         self.assumed_stable: bool | None = None
         """Whether tensors that are added now may be overwritten by the program; None for what their sites tell."""
         self.pending: PendingTensors | None = None
         """Tensors whose layouts become known when the model returns; None if the step is not traced."""
 
-    def next_pass(self, pass_key: str) -> int:
-        """Count a pass and return its number within this iteration, from 1."""
-        key = (pass_key, self.iteration)
-        self._passes[key] = self._passes.get(key, 0) + 1
-        self._step_passes[pass_key] = self._step_passes.get(pass_key, 0) + 1
-        return self._passes[key]
+    def next_pass(self, pass_key: str) -> tuple[int, int]:
+        """Count a pass. Returns its number within this iteration, and within the step; both from 1."""
+        passes = self._passes.get(self.iteration)
+        if passes is None:
+            passes = self._passes[self.iteration] = {}
+        passes[pass_key] = pass_ = passes.get(pass_key, 0) + 1
+        self._step_passes[pass_key] = step_pass = self._step_passes.get(pass_key, 0) + 1
+        return pass_, step_pass
 
     def step_pass(self, pass_key: str) -> int:
         """Number of passes in the whole step so far."""
@@ -108,36 +132,35 @@ class StepTensors:
 
     def n_passes(self, pass_key: str) -> int:
         """Number of passes in this iteration so far."""
-        return self._passes.get((pass_key, self.iteration), 0)
+        return self._passes.get(self.iteration, {}).get(pass_key, 0)
 
     def add(
-        self, tensor: Tensor, key: TensorKey, others: Iterable[str] = (), *, layout: UnitLayout | None = None
+        self, tensor: Tensor, key: TensorKey, others: Sequence[TensorKey] = (), *, layout: UnitLayout | None = None
     ) -> tuple[RecordedTensor, bool]:
         """Record a tensor. Returns its record and whether it is new.
 
         A tensor that this iteration has recorded already and that was not written to since gets an alias instead.
 
         Args:
-            others: other sites of the same module output.
+            others: other keys of the same module output.
             layout: unit and sample dimensions, if known.
         """
-        keys = [key, *[replace(key, base=other) for other in others]]
         version = version_of(tensor)
         known = self._by_id.get(id(tensor))
-        if known is not None and known[0]() is tensor and known[1] == version is not None:
-            record = known[2]
-            if record.key.iteration == key.iteration:
-                names = {(each.base, each.pass_) for each in (record.key, *record.aliases)}
-                record.aliases += [each for each in keys if (each.base, each.pass_) not in names]
-                record.key = _with_role(record.key, key)
-                return record, False
+        if known is not None and known.is_of(tensor, version) and known.key.iteration == key.iteration:
+            names = {(each.base, each.pass_) for each in (known.key, *known.aliases)}
+            known.aliases += tuple([each for each in (key, *others) if (each.base, each.pass_) not in names])
+            known.key = _with_role(known.key, key)
+            return known, False
         record = self._add(tensor, key, VALUE, layout)
-        record.aliases = keys[1:]
+        if others:
+            record.aliases = tuple(others)
         record.requires_grad = tensor.requires_grad
         # Without a version counter (inference_mode), a repetition cannot be told from a change.
         # A weak reference: activations must be freed as before, and ids are reused after that.
         if version is not None:
-            self._by_id[id(tensor)] = (weakref.ref(tensor), version, record)
+            record.tensor_ref, record.version = weakref.ref(tensor), version
+            self._by_id[id(tensor)] = record
         if not record.requires_grad:
             self._without_grad.setdefault(key.base, []).append(record)
         return record, True
@@ -149,20 +172,25 @@ class StepTensors:
     def add_derived(self, tensor: Tensor, record: RecordedTensor, of: str) -> RecordedTensor:
         """Record a gradient or update of a tensor; from the second on it is numbered: `grad@2`."""
         of = _derived_name(of, record)
-        derived = self._add(tensor, record.key, of, record.layout, keeps_value=record.keeps_value)
-        derived.aliases = record.aliases
+        if self._deferred is None or record.keeps_value:
+            return self._add(tensor, record.key, of, record.layout, record)
+        derived = RecordedTensor(record.key, of, -1, None, (), record, _NO_DERIVED, True, record.layout, False)
+        self._deferred[0].append(tensor)
+        self._deferred[1].append(derived)
+        self.records.append(derived)
         return derived
 
     def add_same(self, derived: RecordedTensor, record: RecordedTensor, of: str) -> RecordedTensor:
         """Record the same statistics under a second name."""
-        same = replace(derived, of=_derived_name(of, record), n_derived={})
+        same = replace(derived, of=_derived_name(of, record), n_derived=_NO_DERIVED)
         self.records.append(same)
         return same
 
     def reassign(self, derived: RecordedTensor, owner: RecordedTensor, of: str) -> None:
-        """Move a gradient from a recomputed tensor to the record it belongs to."""
-        if derived.key is not owner.key:
-            derived.of, derived.key, derived.aliases = _derived_name(of, owner), owner.key, owner.aliases
+        """Move a gradient from a recomputed tensor to the record it belongs to, with the key that this has now."""
+        if derived.source is not owner:
+            derived.of, derived.source = _derived_name(of, owner), owner
+        derived.key = owner.key  # the user may have given it a role since
 
     def drop(self, lost: Set[RecordedTensor]) -> None:
         """Remove these records."""
@@ -175,32 +203,43 @@ class StepTensors:
             self.records.sort(key=records.__contains__)
 
     def _add(
-        self, tensor: Tensor, key: TensorKey, of: str, layout: UnitLayout | None, *, keeps_value: bool = True
+        self,
+        tensor: Tensor,
+        key: TensorKey,
+        of: str,
+        layout: UnitLayout | None,
+        source: RecordedTensor | None = None,
     ) -> RecordedTensor:
         """Add a record: compute statistics, and copy the value if it is to be stored."""
-        record = RecordedTensor(key, of, -1, layout=layout, keeps_value=keeps_value)
+        keeps_value = source is None or source.keeps_value
+        record = RecordedTensor(key, of, -1, None, (), source, _NO_DERIVED, True, layout, keeps_value)
         if self._deferred is not None and not keeps_value:
-            self._deferred.append((tensor, record))
+            self._deferred[0].append(tensor)
+            self._deferred[1].append(record)
         else:
-            record.number = self._summarize(tensor, layout, (key.base, of.partition("@")[0]))
+            record.number = self._summarize(tensor, layout, key.base, of)
         self.records.append(record)
-        if layout is None and self.pending is not None and keeps_value and of == VALUE:
-            self.pending.add(tensor, record)
-        elif keeps_value:
-            record.value = self.selection.copy_samples(tensor, layout)
+        if keeps_value:
+            if layout is None and self.pending is not None and of == VALUE:
+                self.pending.add(tensor, record)
+            elif not self.selection.is_off:
+                record.value = self.selection.copy_samples(tensor, layout)
         return record
 
-    def _summarize(self, tensor: Tensor, layout: UnitLayout | None, site: SiteOf | None = None) -> int:
+    def _summarize(self, tensor: Tensor, layout: UnitLayout | None, base: str | None = None, of: str = VALUE) -> int:
         """Add a tensor to the summary. Returns its row.
 
         Args:
-            site: None if the tensor may be overwritten, whatever is known about its site.
+            base: its site; None if the tensor may be overwritten, whatever is known about its site.
+            of: what it is of the site: its value or a gradient.
         """
-        view, batch_dim, unit_dim = summary_view(tensor, layout, is_full=self.summary.is_full)
-        if site is None or self.summary.is_on_host(view):
-            return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim)
+        summary = self.summary
+        view, batch_dim, unit_dim = summary_view(tensor, layout, is_full=summary.is_full)
+        if base is None or summary.is_on_host(view):
+            return summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim)
         if self.assumed_stable is not None:
-            return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim, is_stable=self.assumed_stable)
+            return summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim, is_stable=self.assumed_stable)
+        site = (base, of.partition("@")[0])
         is_stable = self._stable.find(site)
         number = self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim, is_stable=is_stable is True)
         if is_stable is None:
@@ -251,31 +290,33 @@ class StepTensors:
 
         Applies to tensors whose values are not stored. None of them may change inside the block.
         """
-        self._deferred = []
+        deferred = self._deferred = [], []
         try:
             yield
         finally:
-            deferred, self._deferred = self._deferred, None
-            self._summarize_deferred(deferred)
+            self._deferred = None
+            self._summarize_deferred(*deferred)
 
-    def _summarize_deferred(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> None:
+    def _summarize_deferred(self, tensors: list[Tensor], records: list[RecordedTensor]) -> None:
         try:
-            numbers = self._summarize_all(deferred)
+            numbers = self._summarize_all(tensors, records)
         except Exception:
-            self._summarize_one_by_one(deferred)
+            self._summarize_one_by_one(tensors, records)
             return
-        for (_, record), number in zip(deferred, numbers, strict=True):
+        for record, number in zip(records, numbers, strict=True):
             record.number = number
 
-    def _summarize_all(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> list[int]:
+    def _summarize_all(self, tensors: list[Tensor], records: list[RecordedTensor]) -> list[int]:
         if not self.summary.is_full:
-            return self.summary.add_many([(tensor, None, None) for tensor, _ in deferred])
-        return self.summary.add_many([summary_view(tensor, record.layout, is_full=True) for tensor, record in deferred])
+            return self.summary.add_many(tensors)
+        pairs = zip(tensors, records, strict=True)
+        views = [summary_view(tensor, record.layout, is_full=True) for tensor, record in pairs]
+        return self.summary.add_many([view for view, *_ in views], [(samples, units) for _, samples, units in views])
 
-    def _summarize_one_by_one(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> None:
+    def _summarize_one_by_one(self, tensors: list[Tensor], records: list[RecordedTensor]) -> None:
         """Fallback of the batched call: a tensor that fails loses only its own record."""
         lost: dict[int, Exception] = {}
-        for tensor, record in deferred:
+        for tensor, record in zip(tensors, records, strict=True):
             try:
                 record.number = self._summarize(tensor, record.layout)
             except Exception as error:
@@ -301,8 +342,8 @@ class StepTensors:
         first = self._without_grad.get(base)
         if not first:
             return None
-        key, layout = replace(first[0].key), first[0].layout  # a new key object: records are told apart by identity
-        number = self._summarize(tensor, layout, (base, VALUE))
+        key, layout = TensorKey(*first[0].key), first[0].layout  # a new object: records are told apart by its identity
+        number = self._summarize(tensor, layout, base)
         recomputed = RecordedTensor(key, VALUE, number, layout=layout, is_recomputed=True)
         self._recomputed.append((recomputed, list(first)))
         return recomputed
@@ -337,18 +378,27 @@ class StepTensors:
 
     def site(self, key: TensorKey) -> str:
         """The site of a key, with its pass if the module ran more than once."""
-        has_several = self._passes.get((key.pass_key, key.iteration), 1) > 1
+        has_several = self._passes.get(key.iteration, {}).get(key.pass_key, 1) > 1
         return f"{key.base}:{key.pass_}" if has_several else key.base
+
+    def structure(self) -> tuple[Any, ...]:
+        """What `rows` depends on, for comparison with other steps. Layouts are compared by identity."""
+        parts: list[Any] = [
+            (key, iteration) for iteration, passes in self._passes.items() for key, n in passes.items() if n > 1
+        ]
+        for record in self.records:
+            parts += (record.key, record.of, id(record.layout), *(record.source or record).aliases)
+        return tuple(parts)
 
     def rows(self) -> list[Row]:
         """One row per record."""
         rows = []
         for record in self.records:
-            key, aliases = record.key, record.aliases
+            key, aliases = record.key, (record.source or record).aliases
             names = tuple(dict.fromkeys([self.site(alias) for alias in aliases])) if aliases else ()
             layout = None if record.layout is None else _pattern(record.layout)
             about = (key.role, key.node, key.part, names, layout)
-            rows.append(_row(self.site(key), record.of, key.iteration, *about))
+            rows.append(Row(self.site(key), record.of, key.iteration, *about))
         return _deduplicate(rows)
 
     def recorded(self) -> list[RecordedSite]:
@@ -373,34 +423,36 @@ class StepTensors:
         raws = zip(copies, to_host(list(copies.values())), strict=True)
         return {number: raw for number, raw in raws if raw is not None}
 
-    def arrays(self, rows: list[Row]) -> dict[Row, Raw]:
-        """Arrays of the level "full" for these rows: statistics per unit and per sample."""
-        arrays: dict[Row, Raw] = {}
-        for row, record in zip(rows, self.records, strict=True):
+    def arrays(self) -> list[tuple[int, str, Raw]]:
+        """Arrays of the level "full", statistics per unit and per sample: the row each belongs to, and its name."""
+        arrays = []
+        for index, record in enumerate(self.records):
             for name, array in self.summary.arrays(record.number).items():
-                of = name if row.of == VALUE else f"{name}/{row.of}"
-                arrays[replace(row, of=of)] = Raw.of(array)
+                arrays.append((index, name, Raw.of(array)))
         return arrays
 
 
-_row = lru_cache(1 << 15)(Row)
 _pattern = lru_cache(1 << 12)(UnitLayout.pattern)
-"""Cached: rows and patterns are the same at every step, and a look-up is cheaper than a new object."""
 
 
 def _with_role(known: TensorKey, key: TensorKey) -> TensorKey:
     """A key, completed with the role and node of another key of the same tensor."""
     if known.role in ("", "value") and key.role not in ("", "value"):
-        known = replace(known, role=key.role)
+        known = known._replace(role=key.role)
     if key.node and not known.node:
-        known = replace(known, node=key.node, part=key.part)
+        known = known._replace(node=key.node, part=key.part)
     return known
 
 
 def _derived_name(of: str, record: RecordedTensor) -> str:
     """The name of the next gradient or update; from the second on with its number."""
-    record.n_derived[of] = number = record.n_derived.get(of, 0) + 1
-    return of if number == 1 else f"{of}@{number}"
+    counts = record.n_derived
+    if of not in counts:  # nearly always
+        record.n_derived = {**counts, of: 1} if counts else {of: 1}
+        return of
+    number = counts[of] + 1
+    record.n_derived = {**counts, of: number}
+    return f"{of}@{number}"
 
 
 def _deduplicate(rows: list[Row]) -> list[Row]:
@@ -415,12 +467,3 @@ def _deduplicate(rows: list[Row]) -> list[Row]:
         used.add((site, row.of, row.iteration))
         distinct.append(row if site == row.site else replace(row, site=site))
     return distinct
-
-
-def merge_rows(
-    rows: list[Row], values: Mapping[int, Raw], extra_arrays: Mapping[Row, Raw]
-) -> tuple[list[Row], dict[int, Raw]]:
-    """Append rows that have only arrays to rows that have statistics."""
-    all_values = dict(values)
-    all_values.update(zip(range(len(rows), len(rows) + len(extra_arrays)), extra_arrays.values(), strict=True))
-    return [*rows, *extra_arrays], all_values

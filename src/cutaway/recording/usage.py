@@ -169,3 +169,9 @@ def missing_samples(samples: int | Sequence[int], batch_size: int | None) -> str
         f"{numbered('sample', missing)} {verb} not stored, because the batch has {plural(batch_size, 'sample')}, "
         "counted from 0; samples= lists which to store"
     )
+
+
+def no_op_values(ops: Sequence[object]) -> InputError:
+    """The error about values of ops that were requested, but cannot be recorded."""
+    problem = "which cannot be recorded because compiled code runs in the step"
+    return InputError(f"at={str(ops[0])!r} is an op, {problem}: name modules instead of ops.")

@@ -31,10 +31,14 @@ class SampleSelection:
         """Samples in the current batch; inferred from the first model input unless the user states it."""
         self.is_batch_size_given = False
         self.n_bytes = 0
+        self.is_postponed = False
+        """Whether the samples are chosen at the end of the step: until then the whole tensor is held."""
 
     @property
     def is_off(self) -> bool:
         """Whether no values are stored."""
+        if self.is_postponed:
+            return False
         return self.samples == 0 if isinstance(self.samples, int) else not len(self.samples)
 
     def infer_batch_size(self, inputs: Iterable[Tensor]) -> None:
@@ -67,6 +71,8 @@ class SampleSelection:
         part = tensor.detach()
         if hasattr(part, "to_local"):
             part = part.to_local()  # DTensor: store the local shard
+        if self.is_postponed:
+            return part
         if layout is not None and len(layout.samples) == 1 and tuple(part.shape) == layout.shape:
             part = self._select_samples(part, layout)
         elif part.numel() > _MOST_WHOLE:

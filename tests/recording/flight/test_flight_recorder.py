@@ -447,3 +447,27 @@ def test_a_watched_step_on_a_gpu_waits_for_nothing_and_has_torch_numbers(tmp_pat
     assert "output of '2'" in reasons(loaded)[0]
     assert loaded["0"].stats("norm").tolist() == pytest.approx(torch.stack(norms[:10]).tolist(), rel=1e-5)
     assert [loaded.at(9)[site].stats["nonfinite"] for site in "01234"] == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_sparse_and_meta_outputs_have_the_numbers_of_the_full_tensor(tmp_path: Path) -> None:
+    class Odd(nn.Module):
+        """Returns what has no plain memory."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.sparse, self.meta = nn.Identity(), nn.Identity()
+
+        def forward(self, x: Tensor) -> None:
+            self.sparse(x.to_sparse())
+            self.meta(torch.empty(3, device="meta"))
+
+    model, x = Odd(), torch.tensor([[0.0, 3.0, 0.0], [4.0, 0.0, 0.0]])
+    flight = cutaway.Flight(triggers=[lambda step, before: True])
+    with cutaway.record(tmp_path / "run", model, every=None, flight=flight) as run, run.step():
+        model(x)
+    found = cutaway.load(tmp_path / "run")
+    assert found.problems == ()
+    stats = found.at(0)["sparse"].stats
+    assert (stats["mean"], stats["norm"], stats["nonfinite"]) == (pytest.approx(7 / 6), 5, 0)
+    assert np.isnan(found.at(0)["meta"].stats["mean"])

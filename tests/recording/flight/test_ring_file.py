@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests import warm_python
 from torch import nn
 
 import cutaway
@@ -44,7 +43,7 @@ with run.step():
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
     """A run whose process was killed in step 21, and the norms that it printed."""
     path = tmp_path_factory.mktemp("killed") / "run"
-    done = subprocess.run([sys.executable, "-c", KILLED, path], capture_output=True, text=True, check=False)
+    done = warm_python.run(["-c", KILLED, str(path)])
     assert done.returncode == -signal.SIGKILL, done.stderr
     return path, [float(line) for line in done.stdout.split()]
 

@@ -504,3 +504,23 @@ def test_sums_that_are_too_large_are_left_out_and_said(tmp_path: Path) -> None:
     assert run["0"].has == run["1"].has == ("value",)
     assert len(notes) == 1
     assert "most_update_bytes" in notes[0]
+
+
+@pytest.mark.parametrize("has_sums", [False, True])
+def test_a_role_that_is_given_after_backward_does_not_number_the_gradient(has_sums: bool, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+    with cutaway.record(tmp_path / "run", model, every=1) as run, run.step():
+        hidden = x().requires_grad_()
+        result = model(hidden)
+        result.pow(2).sum().backward()
+        if has_sums:  # another tensor whose gradients are summed
+            other = torch.ones(2, requires_grad=True) * 3
+            run.tensor("other", other)
+            for _ in range(2):
+                other.sum().backward(retain_graph=True)
+        run.tensor("late", result, role="target", node="end")
+    found = cutaway.load(tmp_path / "run")
+    assert isinstance(found, Run)
+    assert found["."].has == ("value", "grad")
+    assert found["."].role == "target"
+    assert found.at(0)["."].grad.stats["norm"] == pytest.approx(float((2 * result).norm().detach()), rel=1e-6)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -13,6 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests import warm_python
 from torch import Tensor
 
 from cutaway.core.statistics import STATISTICS, names_in_tiers
@@ -635,12 +634,8 @@ columns = [summary.names.index(name) for name in ("count", "mean")]
 assert summary.matrix()[:, columns].tolist() == [[2000, 999.5]] * 2, summary.matrix()
 dist.destroy_process_group()
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_importing_it_loads_no_triton() -> None:
-    code = "import sys, cutaway.recording.statistics.summary; assert 'triton' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = warm_python.run(["-c", code], imports=("torch.distributed.tensor",), skips_teardown=True)
+    assert done.returncode == 0, done.stderr
 
 
 # on a GPU

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress
 from typing import Any
 
 import torch
@@ -139,11 +140,10 @@ def _saved_names(kind: type) -> tuple[str, ...]:
 
 def _retains_a_gradient(graph: Graph) -> bool:
     """Whether a tensor of the graph has `retain_grad()`: nothing but the tensor itself shows it, so look at all."""
-    kinds, nodes = _tensor_classes(Tensor), set(graph.nodes)
-    return any(
-        type(each) in kinds and each.requires_grad and each.retains_grad and each.grad_fn in nodes
-        for each in gc.get_objects()
-    )
+    kinds, nodes, objects = _tensor_classes(Tensor), set(graph.nodes), gc.get_objects()
+    # Without Python code for each object: there are hundreds of thousands.
+    tensors = compress(objects, map(kinds.__contains__, map(type, objects)))
+    return any(each.requires_grad and each.retains_grad and each.grad_fn in nodes for each in tensors)
 
 
 def _tensor_classes(kind: type) -> set[type]:

@@ -7,7 +7,7 @@ may be on a GPU stay there until the step is written.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any
@@ -66,8 +66,6 @@ class StepFacts:
         self._clippings: list[list[Any]] = []
         self._earlier: Tensor | bool | None = None
         self._is_pending = False
-        self.n_backward: Callable[[], int | None] = lambda: 0
-        """Returns the number of `backward()` calls; None if unknown."""
 
     def start(self) -> None:
         """Subscribe to the calls of the training."""
@@ -174,16 +172,19 @@ class StepFacts:
 
     # writing
 
-    def plain(self, tables: FactTables, matrix: NDArray[np.float32], names: Sequence[str]) -> dict[str, Plain]:
+    def plain(
+        self, tables: FactTables, matrix: NDArray[np.floating[Any]], names: Sequence[str], n_backward: int | None
+    ) -> dict[str, Plain]:
         """The facts as plain data for the record of the step; tables that are new are written.
 
         Args:
+            n_backward: the number of `backward()` calls; None if unknown.
             matrix: the statistics of the step, by the numbers of recorded tensors.
             names: the columns of the matrix.
         """
         if self._modes is None:
             self.model_called()
-        facts: dict[str, Plain] = {"modes": self._modes_table(tables), "n_backward": self.n_backward()}
+        facts: dict[str, Plain] = {"modes": self._modes_table(tables), "n_backward": n_backward}
         if self._has_other_modes:
             facts["has_other_modes"] = True
         if self._earlier is not None and bool(self._earlier):
@@ -202,7 +203,10 @@ class StepFacts:
 
     def _modes_table(self, tables: FactTables) -> str:
         assert self._modes is not None
-        training, requires_grad = self._modes
+        modes = self._modes
+        return tables.remember((self._models.n_changes, modes), lambda: self._write_modes(tables, *modes))
+
+    def _write_modes(self, tables: FactTables, training: tuple[bool, ...], requires_grad: tuple[bool, ...]) -> str:
         modules = [addresses[0] for _, addresses in self._models.modules.values()]
         parameters = zip(self._models.parameters, requires_grad, strict=True)
         content: dict[str, Plain] = {
@@ -212,19 +216,13 @@ class StepFacts:
         return tables.write(MODES, content)
 
     def _step_facts(
-        self, step: OptimizerStepFacts, tables: FactTables, norms: NDArray[np.float32] | None
+        self, step: OptimizerStepFacts, tables: FactTables, norms: NDArray[np.floating[Any]] | None
     ) -> dict[str, Plain]:
-        known = {id(parameter.tensor): parameter.names[0] for parameter in self._models.parameters}
-        names = [[known.get(id(tensor), "") for tensor in group["params"]] for group in step.optimizer.param_groups]
-        name = type(step.optimizer).__name__
         options = [{name: to_plain(value) for name, value in group.items()} for group in step.options]
-        # The options of the first step stand in the table; a step repeats those that differ, such as a learning rate.
-        first = tables.first_options.setdefault((name, tuple(map(tuple, names))), options)
-        groups: list[Plain] = [
-            {"parameters": [*filter(None, own)], "n_others": own.count(""), "options": dict(values)}
-            for own, values in zip(names, first, strict=True)
-        ]
-        facts: dict[str, Plain] = {"groups": tables.write(GROUPS, {"optimizer": name, "groups": groups})}
+        ids = tuple([tuple(map(id, group["params"])) for group in step.optimizer.param_groups])
+        state = (self._models.n_changes, type(step.optimizer), ids)
+        digest, first = tables.remember(state, lambda: self._write_groups(tables, step.optimizer, options))
+        facts: dict[str, Plain] = {"groups": digest}
         changed: list[Plain] = [
             {name: value for name, value in now.items() if name not in old or old[name] != value}
             for now, old in zip(options, first, strict=True)
@@ -238,6 +236,21 @@ class StepFacts:
             squares = [float(norms[gradient.number]) ** 2 for gradient in step.gradients]
             facts["grad_norm"] = math.sqrt(sum(squares))
         return facts
+
+    def _write_groups(
+        self, tables: FactTables, optimizer: Optimizer, options: list[dict[str, Plain]]
+    ) -> tuple[str, list[dict[str, Plain]]]:
+        """Write the parameters of each group. Returns the hash of the table, and the options that stand in it."""
+        known = {id(parameter.tensor): parameter.names[0] for parameter in self._models.parameters}
+        names = [[known.get(id(tensor), "") for tensor in group["params"]] for group in optimizer.param_groups]
+        name = type(optimizer).__name__
+        # The options of the first step stand in the table; a step repeats those that differ, such as a learning rate.
+        first = tables.first_options.setdefault((name, tuple(map(tuple, names))), options)
+        groups: list[Plain] = [
+            {"parameters": [*filter(None, own)], "n_others": own.count(""), "options": dict(values)}
+            for own, values in zip(names, first, strict=True)
+        ]
+        return tables.write(GROUPS, {"optimizer": name, "groups": groups}), first
 
 
 def _copied(value: Any) -> Any:

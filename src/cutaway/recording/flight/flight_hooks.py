@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cutaway.capture.module_hooks import tensors_in
+from cutaway.capture.arguments import tensors_in
 from cutaway.recording import optimizers
 from cutaway.recording.error_guard import ErrorGuard
 from cutaway.recording.flight.readings import Readings

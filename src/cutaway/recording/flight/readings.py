@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.capture.tensors.aliasing import version_of
-from cutaway.recording.statistics.inputs import outside_transforms, plain_tensor, wide_dtype
+from cutaway.recording.statistics.inputs import is_sparse, outside_transforms, plain_tensor, wide_dtype
 from cutaway.store.format.records import GRAD, Row
 
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -91,7 +91,7 @@ class Readings:
                 self.read_gathered()
 
     def _read_on_cpu(self, number: int, tensor: Tensor) -> None:
-        values = tensor.detach() if type(tensor) in _PLAIN and tensor.dtype in _FLOATS else _values(tensor)
+        values = _values(tensor)
         if values is None or not values.numel():
             return
         if values.dtype in _FLOATS:
@@ -102,7 +102,7 @@ class Readings:
             norm = torch.linalg.vector_norm(values.to(dtype)).item()
         if not isfinite(total) and bool(torch.isfinite(values).all()):
             self._overflowed.add(number)
-        self.sums[number], self.norms[number], self.counts[number] = total, norm, values.numel()
+        self.sums[number], self.norms[number], self.counts[number] = total, norm, _count(tensor, values)
 
     def read_gathered(self) -> None:
         """Queue the sums and norms of the gathered tensors."""
@@ -117,9 +117,9 @@ class Readings:
     def _queue_outputs(self, outputs: Sequence[tuple[int, Tensor]]) -> None:
         by_device: dict[torch.device, list[tuple[int, Tensor]]] = {}
         for number, tensor in outputs:
-            values = tensor.detach() if type(tensor) in _PLAIN and tensor.is_floating_point() else _values(tensor)
+            values = _values(tensor)
             if values is not None and values.numel() and not _is_capturing(values):
-                self.counts[number] = values.numel()
+                self.counts[number] = _count(tensor, values)
                 by_device.setdefault(values.device, []).append((number, values))
         for device, entries in by_device.items():
             tensors = [values for _, values in entries]
@@ -150,9 +150,7 @@ class Readings:
             self._queue(found_inf.device, [skipped], [found_inf.detach().to(torch.float32, copy=True)])
         by_device: dict[torch.device, list[tuple[str, Tensor]]] = {}
         for name, gradient in zip(names, gradients, strict=True):
-            values = gradient.detach() if type(gradient) in _PLAIN else _values(gradient)
-            if values is not None and values.layout is not torch.strided:
-                values = _values(values)
+            values = _values(gradient)
             if values is not None and values.numel() and not _is_capturing(values):
                 by_device.setdefault(values.device, []).append((name, values))
         for device, entries in by_device.items():
@@ -305,8 +303,16 @@ def norms_of(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _values(tensor: Tensor) -> Tensor | None:
+    """The values of a tensor, of a sparse one those that it stores; None if it has none, such as a meta tensor."""
+    if type(tensor) in _PLAIN and tensor.is_floating_point() and tensor.layout is torch.strided and not tensor.is_meta:
+        return tensor.detach()
     with torch._C._DisableAutocast(), outside_transforms():
         return plain_tensor(tensor)
+
+
+def _count(tensor: Tensor, values: Tensor) -> int:
+    """The number of elements; a sparse tensor counts as the full one, zeros included."""
+    return tensor.numel() if is_sparse(tensor) else values.numel()
 
 
 def _is_capturing(tensor: Tensor) -> bool:

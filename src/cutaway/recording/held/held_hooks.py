@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cutaway.capture.module_hooks import tensors_in
+from cutaway.capture.arguments import tensors_in
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
 from cutaway.recording.held.held_step import HeldStep, HeldTensor
@@ -94,7 +94,7 @@ class HeldHooks(StepHooks):
         self,
         tensor: Tensor,
         key: TensorKey,
-        others: Iterable[str] = (),
+        others: Sequence[TensorKey] = (),
         *,
         is_result: bool = False,
         layout: UnitLayout | None = None,
@@ -167,7 +167,7 @@ class HeldHooks(StepHooks):
             if not self.held.usable(held):
                 # Counted all the same: the `.grad` that is there now is another one.
                 known = self._parameter_record(parameter)
-                known.n_derived[GRAD] = known.n_derived.get(GRAD, 0) + 1
+                known.n_derived = {**known.n_derived, GRAD: known.n_derived.get(GRAD, 0) + 1}
                 self.gradients.take_sum(known, is_needed=False)
                 return
             before, self.facts.reads = self.facts.reads, reads

@@ -1,4 +1,4 @@
-"""Chooses the samples whose values are stored: indices, a mask, the largest, as many of each category."""
+"""Chooses the samples whose values are stored: indices, a mask, the largest numbers, as many of each category."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import listed, nearest_hint, plural, type_text
 from cutaway.recording.settings import parse_samples
 
+ANOMALY = "anomaly"
+
 
 @dataclass(frozen=True, slots=True)
 class SampleChoice:
@@ -27,6 +29,7 @@ class SampleChoice:
 
     samples: Any
     by: Any = None
+    """One number per sample, or `ANOMALY`."""
     per: str | None = None
 
     def __post_init__(self) -> None:
@@ -34,6 +37,8 @@ class SampleChoice:
             given = "by=" if self.by is not None else "per="
             if type(self.samples) is not int:
                 raise InputError(f"run.keep({given}…) needs samples= as a number: how many samples to store.")
+        if isinstance(self.by, str) and self.by != ANOMALY:
+            raise InputError(f"run.keep(by={self.by!r}): pass one number per sample, or by={ANOMALY!r}.")
         if self.per is not None and not isinstance(self.per, str):
             raise InputTypeError(
                 f"run.keep(per=) got {type_text(self.per)}: pass the name of a field of run.samples, as in 'label'."
@@ -50,6 +55,11 @@ class SampleChoice:
         if not _is_mask(samples):
             samples = parse_samples(samples.tolist() if isinstance(samples, (Tensor, np.ndarray)) else samples)
         return SampleChoice(_copied(samples), _copied(by), per)
+
+    @property
+    def is_by_anomaly(self) -> bool:
+        """Whether the most unusual samples are chosen, for which the recorded values must be known."""
+        return isinstance(self.by, str)
 
     def indices(self, fields: Mapping[str, Sequence[Any]]) -> tuple[int, ...]:
         """The indices of the chosen samples.

@@ -8,4 +8,5 @@ op_values       Traces a step as well: for the values of single ops and for the 
 site_filter     Decides which sites of a step are recorded
 step_hooks      Hooks of a recorded step: module outputs, gradients, optimizer reads and updates
 unoptimized     Values and changes of parameters and buffers that no optimizer steps
+updates         Copies of parameters from before an optimizer step, and their changes
 """

@@ -79,6 +79,8 @@ class Gradients:
         """Callback: the first gradient of the step arrives at this parameter."""
         self._has_arrived = False
         self._handles: list[Any] = []
+        self._hooks: list[OrderedDict[Any, Any]] = []
+        """The `_backward_hooks` of tensors that have a hook without a handle."""
         self._parameters: list[Tensor] = []
         """Parameters that have a hook."""
         self._direct: list[tuple[RecordedTensor, str, RecordedTensor]] = []
@@ -100,17 +102,21 @@ class Gradients:
 
     def hook_gradient(self, tensor: Tensor, record: RecordedTensor) -> None:
         """Record each gradient of a tensor until `remove_hooks`."""
-        is_leaf = tensor.is_leaf
-
-        def arrived(grad: Tensor | None) -> None:
-            if grad is not None:  # None for an output of a compiled program that the loss does not use
-                self._guard(self._add, grad, record, [GRAD], is_leaf)
-
-        self.hook(tensor, arrived)
+        self.hook(tensor, OutputHook(self, record, tensor.is_leaf))
 
     def hook(self, tensor: Tensor, arrived: Callable[[Tensor | None], None]) -> None:
         """Call a function with each gradient of a tensor until `remove_hooks`."""
-        self._handles.append(tensor.register_hook(arrived))  # type: ignore[no-untyped-call]
+        grad_fn = tensor.grad_fn
+        if type(tensor) is Tensor and grad_fn is not None and tensor._backward_hooks is None:
+            # Does what `register_hook` does for the first hook, without creating a handle, which costs more than the
+            # rest.
+            hooks: Any = OrderedDict()
+            tensor._backward_hooks = hooks
+            grad_fn._register_hook_dict(tensor)  # type: ignore[attr-defined]
+            hooks[self] = arrived
+            self._hooks.append(hooks)
+        else:
+            self._handles.append(tensor.register_hook(arrived))  # type: ignore[no-untyped-call]
 
     def hook_parameter(self, parameter: Tensor, record: RecordedTensor, *, is_summed: bool) -> None:
         """Record gradients that flow into a parameter, except parts of the `grad` that the optimizer reads.
@@ -118,17 +124,7 @@ class Gradients:
         Args:
             is_summed: whether to sum `grad` as well, because perhaps no optimizer will read it.
         """
-        names = [GRAD] if is_summed else []
-
-        def arrived(grad: Tensor | None) -> None:
-            if grad is None:
-                return
-            self.reached.add(id(parameter))
-            call = self._note_arrival(parameter)
-            if self.loss or is_summed or call is None or not call.accumulates:
-                self._guard(self._add, grad, record, names, True)
-
-        self._hook_leaf(parameter, arrived)
+        self._hook_leaf(parameter, ParameterHook(self, parameter, record, is_summed))
 
     def watch_parameter(self, parameter: Tensor) -> None:
         """Record nothing, but learn of the backward pass."""
@@ -161,7 +157,7 @@ class Gradients:
     @property
     def n_hooks(self) -> int:
         """Number of tensors and parameters that have a hook."""
-        return len(self._handles) + len(self._parameters)
+        return len(self._handles) + len(self._hooks) + len(self._parameters)
 
     def is_own(self, key: object) -> bool:
         """Whether a key of `tensor._backward_hooks` is one of these hooks."""
@@ -195,6 +191,8 @@ class Gradients:
         """Remove all hooks."""
         while self._handles:
             self._handles.pop().remove()
+        while self._hooks:
+            self._hooks.pop().pop(self, None)
         with torch._C.DisableTorchFunction():
             while self._parameters:
                 parameter = self._parameters.pop()
@@ -215,6 +213,15 @@ class Gradients:
 
     def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
         self.add_arrival(self.arrival(grad), record, names, is_leaf)
+
+    def _add_output(self, grad: Tensor, record: RecordedTensor, is_leaf: bool) -> None:
+        call = None if is_leaf or self.loss or self._part is not None or self._sums else self.calls.current()
+        is_single = call is not None and call.accumulates and not call.retains_graph
+        if is_single and not record.is_recomputed and not is_batched(grad):
+            # What nearly all gradients are: the only one of its tensor. It takes the shortest way.
+            self._direct.append((record, GRAD, self._tensors.add_derived(grad, record, GRAD)))
+        else:
+            self._add(grad, record, [GRAD], is_leaf)
 
     def add_arrival(self, arrival: Arrival, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
         """Record a gradient, now or after it arrived."""
@@ -289,6 +296,11 @@ class Gradients:
         if self._too_large:
             self.notes[_TOO_LARGE] = None
         self._tensors.match_recomputed()
+        if not self._sums and self._is_each_single():
+            for source, _, derived in self._direct:
+                derived.key = source.key  # the user may have given it a role since
+            self._direct.clear()
+            return
         lost: set[RecordedTensor] = set()
         direct: dict[_Key, list[RecordedTensor]] = {}
         for source, name, derived in self._direct:
@@ -311,6 +323,13 @@ class Gradients:
         self._add_sums({key: total for key, total in sums.items() if total is not None})
         self._direct.clear()
         self._sums.clear()
+
+    def _is_each_single(self) -> bool:
+        """Whether every recorded gradient is the only one of its tensor and name, and of no recomputed tensor."""
+        direct = self._direct
+        return not any(source.is_recomputed or name == INNER_GRAD for source, name, _ in direct) and len(
+            {(id(source), name) for source, name, _ in direct}
+        ) == len(direct)
 
     def _owner(self, source: RecordedTensor) -> RecordedTensor | None:
         owner = self._tensors.owner(source)
@@ -346,6 +365,46 @@ class Gradients:
 
     def _note_lost(self, record: RecordedTensor, reason: str) -> None:
         self.notes[f"the gradient of {self._tensors.site(record.key)!r} was not recorded: {reason}"] = None
+
+
+class OutputHook:
+    """The gradient hook of a tensor.
+
+    An object and not a closure: a closure with its cells is six objects for the garbage collector to count.
+    """
+
+    __slots__ = ("_gradients", "_is_leaf", "_record")
+
+    def __init__(self, gradients: Gradients, record: RecordedTensor, is_leaf: bool) -> None:
+        self._gradients = gradients
+        self._record = record
+        self._is_leaf = is_leaf
+
+    def __call__(self, grad: Tensor | None) -> None:
+        if grad is not None:  # None for an output of a compiled program that the loss does not use
+            gradients = self._gradients
+            gradients._guard(gradients._add_output, grad, self._record, self._is_leaf)
+
+
+class ParameterHook:
+    """The gradient hook of a parameter."""
+
+    __slots__ = ("_gradients", "_is_summed", "_parameter", "_record")
+
+    def __init__(self, gradients: Gradients, parameter: Tensor, record: RecordedTensor, is_summed: bool) -> None:
+        self._gradients = gradients
+        self._parameter = parameter
+        self._record = record
+        self._is_summed = is_summed
+
+    def __call__(self, grad: Tensor | None) -> None:
+        if grad is None:
+            return
+        gradients, is_summed = self._gradients, self._is_summed
+        gradients.reached.add(id(self._parameter))
+        call = gradients._note_arrival(self._parameter)
+        if gradients.loss or is_summed or call is None or not call.accumulates:
+            gradients._guard(gradients._add, grad, self._record, [GRAD] if is_summed else [], True)
 
 
 def _sum(total: Tensor, grad: Tensor) -> Tensor:

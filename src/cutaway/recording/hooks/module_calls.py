@@ -37,42 +37,63 @@ class CallWrappers:
         self.on_error = on_error
         self.on_call = on_call
         self.on_result = on_result
-        self._wrapped: list[tuple[nn.Module, Any]] = []
+        self._wrapped: list[_Wrapper] = []
 
     def start(self, modules: Iterable[nn.Module]) -> None:
         """Wrap the calls of these modules."""
         self.is_on = True
         for module in modules:
-            wrapper = _wrap(module, module.__dict__.get(_ATTRIBUTE), self)
-            self._wrapped.append((module, wrapper))
+            wrapper = _Wrapper(module, module.__dict__.get(_ATTRIBUTE), self)
+            self._wrapped.append(wrapper)
             module.__dict__[_ATTRIBUTE] = wrapper
 
     def stop(self) -> None:
-        """Remove all wrappers, but leave what the program has put in their place meanwhile."""
+        """Remove all wrappers for good, but leave what the program has put in their place meanwhile."""
         self.is_on = False
+        # What they belong to is freed at once, without the garbage collector.
+        self.on_call = self.on_result = _ignore
         while self._wrapped:
-            module, wrapper = self._wrapped[-1]
-            if _ATTRIBUTE in module.__dict__ and module.__dict__[_ATTRIBUTE] is wrapper:
+            wrapper = self._wrapped[-1]
+            attributes = wrapper.module.__dict__
+            if attributes.get(_ATTRIBUTE) is wrapper:
                 inner = _active_call(wrapper.inner)
                 if inner is None:
-                    del module.__dict__[_ATTRIBUTE]
+                    del attributes[_ATTRIBUTE]
                 else:
-                    module.__dict__[_ATTRIBUTE] = inner
+                    attributes[_ATTRIBUTE] = inner
             self._wrapped.pop()
+
+
+def _ignore(*args: Any) -> None:
+    """The callback of a stopped wrapper."""
 
 
 def _active_call(call: Any) -> Any:
     """The next call below that is not an inactive wrapper of another recorder."""
-    while hasattr(call, "calls") and not call.calls.is_on:
+    while isinstance(call, _Wrapper) and not call.calls.is_on:
         call = call.inner
     return call
 
 
-def _wrap(module: nn.Module, inner: Any, calls: CallWrappers) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
+class _Wrapper:
+    """Stands in for the call of a module.
+
+    An object and not a closure, because recorded steps wrap every module anew: a closure with its cells is six objects
+    for the garbage collector to count.
+    """
+
+    __slots__ = ("calls", "inner", "module")
+
+    def __init__(self, module: nn.Module, inner: Any, calls: CallWrappers) -> None:
+        self.module = module
+        self.inner = inner
+        self.calls = calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module, calls = self.module, self.calls
         frame = _getframe(1)
         called = frame.f_locals["self"] if frame.f_code is _CALL else module
-        run = called._call_impl if inner is None else inner
+        run = called._call_impl if self.inner is None else self.inner
         if called is not module or not calls.is_on:  # a DataParallel replica has a copy of all attributes
             return run(*args, **kwargs)
         # No dynamo here: where the call is part of a compiled program, the callbacks must not be compiled.
@@ -93,9 +114,6 @@ def _wrap(module: nn.Module, inner: Any, calls: CallWrappers) -> Any:
             set_eval_frame(callback)
         return result
 
-    # Tools that look for the user's frame, or decide by file name what to compile, must take this frame for
-    # the part of torch that it stands in for.
-    call.__code__ = call.__code__.replace(co_filename=_torch_module.__file__)
-    wrapper: Any = call
-    wrapper.inner, wrapper.calls = inner, calls
-    return wrapper
+    # Tools that look for the user's frame, or decide by file name what to compile, must take this frame for the part
+    # of torch that it stands in for.
+    __call__.__code__ = __call__.__code__.replace(co_filename=_torch_module.__file__)

@@ -25,6 +25,11 @@ class SiteFilter:
         # Named tensors are recorded in any case, and may come at a later step.
         self._unmatched = [pattern for pattern in self._patterns if pattern.name is None]
 
+    @property
+    def covers_all_parameters(self) -> bool:
+        """Whether every parameter and buffer is recorded."""
+        return self.parameters and not self._patterns
+
     def covers_parameter(self, name: str) -> bool:
         """Whether to record a parameter or buffer."""
         return self.parameters and self.covers(name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from threading import get_ident
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from cutaway.capture.module_hooks import tensors_in
+from cutaway.capture.arguments import tensors_in
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
 from cutaway.recording.error_guard import ErrorGuard
@@ -22,12 +22,17 @@ from cutaway.recording.hooks.gradients import Gradients, coalesce_sparse
 from cutaway.recording.hooks.module_calls import CallWrappers
 from cutaway.recording.hooks.site_filter import SiteFilter
 from cutaway.recording.hooks.unoptimized import UnoptimizedTensors, flags, local_part
+from cutaway.recording.hooks.updates import PLAIN, change_of, changes_of, copies_of
 from cutaway.recording.models import NamedParameter, RecordedModels
 from cutaway.recording.recorded_units import RecordedUnits
 from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey
 from cutaway.store.format.records import GRAD, UPDATE, VALUE
 
 _NO_UPDATES = "updates were not recorded: the copy they need is larger than most_update_bytes"
+
+
+def nothing() -> None:
+    """A callback that does nothing."""
 
 
 class StepHooks:
@@ -45,7 +50,7 @@ class StepHooks:
     ) -> None:
         self.tensors = tensors
         self._units = units
-        self.on_return: Callable[[], None] = lambda: None
+        self.on_return: Callable[[], None] = nothing
         """Callback: a model has returned."""
         self._models = models
         self._filter = site_filter
@@ -53,17 +58,16 @@ class StepHooks:
         self._most_update_bytes = most_update_bytes
         self._thread = get_ident()
         self._calls = CallWrappers(self._on_call, self._on_result, guard.report)
-        self._named = {id(parameter.tensor): parameter for parameter in models.parameters}
+        self._named = models.parameter_of
         self._parameters: dict[int, RecordedTensor] = {}
         """Parameter id → its record, to which gradients and updates are added."""
         self._unhooked = [parameter for parameter in models.parameters if not parameter.is_buffer]
         """Parameters without a gradient hook so far."""
         self.gradients = Gradients(tensors, guard, most_bytes=most_update_bytes)
         self.facts = StepFacts(models, guard)
-        self.facts.n_backward = lambda: self.gradients.calls.n_backward
         self.gradients.calls.on_backward = self.facts.backward_began
         self.gradients.on_first = self.facts.gradient_arrives
-        covered = [each for each in models.parameters if site_filter.covers_parameter(each.names[0])]
+        covered = self._covered()
         most = most_update_bytes if site_filter.updates else 0
         self._unoptimized = UnoptimizedTensors(models, covered, most_bytes=most)
         self._optimized: set[int] = set()
@@ -173,24 +177,27 @@ class StepHooks:
         self._record_outputs(module, results, is_recomputed=in_backward())
 
     def _record_outputs(self, module: nn.Module, results: list[tuple[str, Tensor]], *, is_recomputed: bool) -> None:
-        address, *others = self._models.modules[id(module)][1]
+        addresses = self._models.modules[id(module)][1]
         is_root = id(module) in self._models.roots
         if is_recomputed:
-            self._record_recomputed(address, results)
+            self._record_recomputed(addresses[0], results)
             return
-        pass_ = self.tensors.next_pass(address)
-        step_pass = self.tensors.step_pass(address)
+        tensors = self.tensors
+        pass_, step_pass = tensors.next_pass(addresses[0])
         for path, tensor in results:
-            end = f"@out.{path}" if path else ""
-            key = TensorKey(address + end, address, pass_, self.tensors.iteration, "value", step_pass=step_pass)
-            names = [f"{other}{end}" for other in others]
+            key, *others = output_keys(addresses, path, pass_, tensors.iteration, step_pass)
             layout = self._layout(key, tensor, module, path)
-            record = self._record(tensor, key, names, is_result=is_root, layout=layout)
+            record = self._record(tensor, key, others, is_result=is_root, layout=layout)
             if record is not None and is_root and tensor.dim() == 0 and tensor.requires_grad:
                 self.may_be_loss(loss_node(tensor), record)
         if is_root:
             self.on_return()
             self.tensors.summary.flush()
+
+    def layout_of(self, key: TensorKey, tensor: Tensor) -> UnitLayout | None:
+        """Unit and sample dimensions of a recorded tensor, as far as they are known now."""
+        address, _, path = key.base.partition("@out.")
+        return self._layout(key, tensor, self._models.named.get(address), path)
 
     def _layout(self, key: TensorKey, tensor: Tensor, module: nn.Module | None, path: str) -> UnitLayout | None:
         """Unit and sample dimensions of a tensor, as far as they are known now."""
@@ -208,7 +215,7 @@ class StepHooks:
         self,
         tensor: Tensor,
         key: TensorKey,
-        others: Iterable[str] = (),
+        others: Sequence[TensorKey] = (),
         *,
         is_result: bool = False,
         layout: UnitLayout | None = None,
@@ -234,7 +241,7 @@ class StepHooks:
         losses = self.gradients.calls.losses
         for record, node in self._may_be_losses:
             if node in losses and record.key.role == "value":
-                self.tensors.rekey(record.key, replace(record.key, role="loss"))
+                self.tensors.rekey(record.key, record.key._replace(role="loss"))
 
     def parameter_and_buffer_names(self) -> dict[int, str]:
         """Names of parameters and buffers by tensor id."""
@@ -270,6 +277,13 @@ class StepHooks:
                 elif parameter.tensor.is_leaf:
                     self._hook_leaf(parameter)
 
+    def _covered(self) -> list[NamedParameter]:
+        """The parameters and buffers to record."""
+        parameters, site_filter = self._models.parameters, self._filter
+        if site_filter.covers_all_parameters:
+            return parameters
+        return [each for each in parameters if site_filter.covers_parameter(each.names[0])]
+
     def _hook_leaf(self, parameter: NamedParameter) -> None:
         if self._filter.gradients and self._filter.covers_parameter(parameter.names[0]):
             is_summed = self._unoptimized.is_summed(parameter)
@@ -280,10 +294,9 @@ class StepHooks:
     def _parameter_record(self, parameter: NamedParameter) -> RecordedTensor:
         record = self._parameters.get(id(parameter.tensor))
         if record is None:
-            key = TensorKey(parameter.names[0], role="buffer" if parameter.is_buffer else "parameter")
+            key, *aliases = parameter_keys(parameter.names, parameter.is_buffer)
             layout = self._models.layout_of(parameter) or self._units.find(key.base, 1, parameter.tensor)
-            aliases = [TensorKey(name) for name in parameter.names[1:]]
-            record = RecordedTensor(key, VALUE, -1, aliases=aliases, keeps_value=False, layout=layout)
+            record = RecordedTensor(key, VALUE, -1, aliases=tuple(aliases), keeps_value=False, layout=layout)
             self._parameters[id(parameter.tensor)] = record
         return record
 
@@ -298,12 +311,13 @@ class StepHooks:
 
     def _replaced_parameter(self) -> str:
         """The name of a parameter in whose place its module holds another tensor now; "" if there is none."""
-        names = {name for parameter in self._models.parameters for name in parameter.names}
-        for module, (address, *_) in self._models.modules.values():
+        named = self._named
+        for module, addresses in self._models.modules.values():
             for name, tensor in module._parameters.items():
-                full = name if address == "." else f"{address}.{name}"
-                if tensor is not None and id(tensor) not in self._named and full in names:
-                    return full
+                if tensor is not None and id(tensor) not in named:
+                    full = name if addresses[0] == "." else f"{addresses[0]}.{name}"
+                    if any(full in parameter.names for parameter in self._models.parameters):
+                        return full
         return ""
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -322,25 +336,26 @@ class StepHooks:
                 self._read_value(parameter)
                 if not has_closure:
                     self._read_gradient(parameter, scale)
-        copies = {id(parameter.tensor): self._unoptimized.give_up(parameter) for parameter in parameters}
+        given_up = [(parameter, self._unoptimized.give_up(parameter)) for parameter in parameters]
         if self._filter.updates:
-            self._copy_before(parameters, copies)
+            memory = {id(parameter.tensor): copy for parameter, copy in given_up if copy is not None}
+            self._copy_before(parameters, memory)
 
     def _parameters_of(self, optimizer: Optimizer) -> list[NamedParameter]:
-        tensors = (tensor for group in optimizer.param_groups for tensor in group["params"])
-        parameters = [self._named[id(tensor)] for tensor in tensors if id(tensor) in self._named]
-        self._optimized.update(id(parameter.tensor) for parameter in parameters)
+        named = self._named
+        ids = [id(tensor) for group in optimizer.param_groups for tensor in group["params"] if id(tensor) in named]
+        self._optimized.update(ids)
+        parameters = [named[id_] for id_ in ids]
+        if self._filter.covers_all_parameters:
+            return parameters
         return [parameter for parameter in parameters if self._filter.covers_parameter(parameter.names[0])]
 
-    def _copy_before(self, parameters: list[NamedParameter], memory: Mapping[int, Tensor | None]) -> None:
+    def _copy_before(self, parameters: list[NamedParameter], memory: Mapping[int, Tensor]) -> None:
         trainable = [parameter for parameter in parameters if parameter.tensor.requires_grad]
-        if sum(parameter.tensor.nbytes for parameter in trainable) > self._most_update_bytes:
+        if sum([parameter.tensor.nbytes for parameter in trainable]) > self._most_update_bytes:
             self._notes[_NO_UPDATES] = None
-            return
-        for parameter in trainable:
-            local, old = local_part(parameter.tensor), memory.get(id(parameter.tensor))
-            is_reusable = old is not None and old.shape == local.shape and old.dtype == local.dtype
-            self._before[id(parameter.tensor)] = old.copy_(local) if old is not None and is_reusable else local.clone()
+        else:
+            self._before.update(copies_of(trainable, memory))
 
     def after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Optimizer post-step hook."""
@@ -350,21 +365,24 @@ class StepHooks:
         if get_ident() != self._thread:
             return
         has_closure = optimizers.has_closure_in(args, kwargs)
+        parameters = self._parameters_of(optimizer)
+        changes = changes_of(parameters, self._before)
         with self.tensors.deferred():
-            for parameter in self._parameters_of(optimizer):
+            for parameter in parameters:
                 if has_closure:  # the optimizer has called the closure, so the gradients exist only now
                     self._read_gradient(parameter, None)
                 before = self._before.pop(id(parameter.tensor), None)
                 if before is not None:
-                    # Into the copy: another tensor of the size of each parameter would raise the peak memory.
-                    change = torch.sub(local_part(parameter.tensor), before, out=before)
+                    change = changes.get(id(parameter.tensor))
+                    change = change_of(parameter, before) if change is None else change
                     self.tensors.add_derived(change, self._parameter_record(parameter), UPDATE)
         self.facts.after_step()
 
     def _read_value(self, parameter: NamedParameter, value: Tensor | None = None) -> None:
         if id(parameter.tensor) not in self._read_ids:
             self._read_ids.add(id(parameter.tensor))
-            value = parameter.tensor.detach() if value is None else value
+            if value is None:
+                value = parameter.tensor if type(parameter.tensor) in PLAIN else parameter.tensor.detach()
             self.tensors.add_derived(value, self._parameter_record(parameter), VALUE)
 
     def _gradient_of(self, parameter: NamedParameter) -> Tensor | None:
@@ -377,7 +395,7 @@ class StepHooks:
             self._add_gradient(parameter, grad, scale)
 
     def _add_gradient(self, parameter: NamedParameter, grad: Tensor, scale: Any) -> None:
-        grad = coalesce_sparse(grad.detach())
+        grad = coalesce_sparse(grad.detach() if grad.requires_grad else grad)
         # A fused optimizer under GradScaler unscales inside its kernel; `.grad` is still scaled here.
         if isinstance(scale, Tensor):
             grad = grad.to(torch.promote_types(grad.dtype, torch.float32)) / scale
@@ -387,7 +405,7 @@ class StepHooks:
 
     def read_remaining(self) -> None:
         """At the end of the step, read the parameters and gradients that no optimizer has read."""
-        covered = [each for each in self._models.parameters if self._filter.covers_parameter(each.names[0])]
+        covered = self._covered()
         with self.tensors.deferred():
             for parameter in covered:
                 if id(parameter.tensor) not in self._read_ids:
@@ -401,7 +419,10 @@ class StepHooks:
                 self._guard(self._read_change, parameter)
 
     def _read_remaining_gradients(self, parameters: list[NamedParameter]) -> None:
-        unread = [each for each in parameters if GRAD not in self._parameter_record(each).n_derived]
+        known = self._parameters
+        unread = [
+            each for each in parameters if id(each.tensor) not in known or GRAD not in known[id(each.tensor)].n_derived
+        ]
         # `p.grad = None` or `p.grad.zero_()` after a manual update: the sum of what arrived is the gradient.
         updated = [each for each in unread if id(each.tensor) in self.changed & self.gradients.reached]
         filled = [each for each in updated if each.tensor.grad is not None and not each.tensor.grad.is_sparse]
@@ -436,6 +457,31 @@ class StepHooks:
     def note_optimized(self) -> None:
         """After a complete step, remember which parameters optimizers step: later steps need no copies of them."""
         self._models.optimized = (self._models.optimized or set()) | self._optimized
+
+
+@lru_cache(1 << 15)
+def output_keys(
+    addresses: tuple[str, ...], path: str, pass_: int, iteration: int, step_pass: int
+) -> tuple[TensorKey, ...]:
+    """The keys of a module output, one for each address of the module. Cached: they are the same at every step.
+
+    Args:
+        path: where in the module's result the tensor is; "" if it is the result.
+        pass_: the pass within the iteration.
+        step_pass: the pass within the step.
+    """
+    end = f"@out.{path}" if path else ""
+    first = addresses[0]
+    return tuple(
+        TensorKey(address + end, first, pass_, iteration, "value", step_pass=step_pass) for address in addresses
+    )
+
+
+@lru_cache(1 << 15)
+def parameter_keys(names: tuple[str, ...], is_buffer: bool) -> tuple[TensorKey, ...]:
+    """The keys of a parameter or buffer, one for each of its names. Cached: they are the same at every step."""
+    first = TensorKey(names[0], role="buffer" if is_buffer else "parameter")
+    return (first, *map(TensorKey, names[1:]))
 
 
 def _any(grad: Any) -> Tensor:

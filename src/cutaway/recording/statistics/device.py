@@ -6,8 +6,8 @@ Triton kernels compute them (`triton_launch`), or torch if Triton is not availab
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,7 +20,7 @@ from torch import Tensor
 from cutaway.recording.statistics import device_torch
 from cutaway.recording.statistics.device_quantiles import distribution_on
 from cutaway.recording.statistics.device_results import PARTIAL, ArrayBlock, DeviceInput, DeviceResults
-from cutaway.recording.statistics.held_tensors import HeldTensor, HeldTensors
+from cutaway.recording.statistics.held_tensors import MOST_BYTES, HeldTensor, HeldTensors, has_memory
 from cutaway.recording.statistics.inputs import wide_dtype
 from cutaway.recording.statistics.moments import StatisticTable
 from cutaway.recording.statistics.quantiles import DISTRIBUTION, distribution
@@ -41,6 +41,7 @@ class DeviceStatistics:
         self.lost: set[int] = set()
         """Rows of tensors that were overwritten before their statistics were computed."""
         self._device = device
+        self._is_cuda = device.type == "cuda"
         self._is_full = is_full
         self._kernels: Any = _kernels() if device.type == "cuda" and not _FAILED else None
         self._held = HeldTensors(device)
@@ -64,6 +65,29 @@ class DeviceStatistics:
         """
         if self._held.add(number, tensor, (batch_dim, unit_dim), self._note_stream(), is_stable=is_stable):
             self.flush()
+
+    def compute_now(
+        self, numbers: Sequence[int], tensors: Sequence[Tensor], dims: Sequence[tuple[int | None, int | None]]
+    ) -> None:
+        """Queue the statistics of these plain tensors, which are not empty; none of them is held or copied.
+
+        Args:
+            dims: the sample dimension and the unit dimension of each.
+        """
+        self._note_stream()
+        inputs: list[DeviceInput] = []
+        n_bytes = 0
+        for number, tensor, each in zip(numbers, tensors, dims, strict=True):
+            if not has_memory(tensor):
+                self.lost.add(number)
+                continue
+            inputs.append(DeviceInput.of(number, tensor, *each, is_full=self._is_full))
+            n_bytes += tensor.nbytes
+            if n_bytes > MOST_BYTES:  # those that have to be converted are all in memory at the same time
+                self._compute_inputs(inputs)
+                inputs, n_bytes = [], 0
+        if inputs:
+            self._compute_inputs(inputs)
 
     def add_array(self, number: int, name: str, array: Tensor) -> None:
         """Add a small float32 tensor to the copy to the host."""
@@ -99,8 +123,7 @@ class DeviceStatistics:
         return _split(host_arrays[-1], blocks) if blocks else {}
 
     def _fill(self, table: StatisticTable, moments: NDArray[Any], spread: NDArray[Any]) -> None:
-        inputs = [each for results in self._results for each in results.inputs]
-        numbers, n, repeats, has_batch = (np.array(column) for column in zip(*inputs, strict=True))
+        numbers, n, repeats, has_batch = np.concatenate([results.inputs for results in self._results], axis=1)
         wide = moments.astype(np.float64, copy=False)
         table.put_moments(numbers, _moments_of(wide, n, repeats))
         table.column("batch_std")[numbers] = np.where(has_batch, wide[:, PARTIAL.index("batch_std")], np.nan)
@@ -116,6 +139,9 @@ class DeviceStatistics:
                 inputs.append(DeviceInput.of(each.number, each.tensor, *dims, is_full=self._is_full))
             else:
                 self.lost.add(each.number)
+        self._compute_inputs(inputs)
+
+    def _compute_inputs(self, inputs: list[DeviceInput]) -> None:
         if self._kernels is not None:
             inputs = self._launch([_converted(each) for each in inputs])
         if inputs:
@@ -151,7 +177,7 @@ class DeviceStatistics:
 
     def _note_stream(self) -> int:
         """The current stream, which `fetch` waits for; 0 on devices without streams."""
-        stream = torch._C._cuda_getCurrentRawStream(self._device.index) if self._device.type == "cuda" else 0
+        stream = torch._C._cuda_getCurrentRawStream(self._device.index) if self._is_cuda else 0
         self._streams.add(stream)
         return stream
 
@@ -189,7 +215,7 @@ def _converted(each: DeviceInput) -> DeviceInput:
         return each
     values = each.values.view(torch.uint8) if dtype == torch.bool else each.values.to(wide_dtype(each.values))
     tensor = values if each.values is each.tensor else each.tensor
-    return replace(each, tensor=tensor, values=values)
+    return each._replace(tensor=tensor, values=values)
 
 
 def _device_context(device: torch.device) -> AbstractContextManager[Any]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.recording.statistics.inputs import batch_layout, in_memory_order
@@ -13,8 +16,7 @@ PARTIAL = ("mean", "squares", "magnitude", "min", "max", "zeros", "nans", "infs"
 """Columns of a result: mean, sum of squared distances to it, sum of magnitudes, …"""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceInput:
+class DeviceInput(NamedTuple):
     """A tensor whose statistics are computed now."""
 
     number: int
@@ -81,8 +83,8 @@ class ArrayBlock:
 class DeviceResults:
     """The results of several tensors, on the device."""
 
-    inputs: list[tuple[int, int, int, bool]]
-    """Row in the summary, number of values in memory, repeats, whether it has a batch_std."""
+    inputs: NDArray[np.int64]
+    """(4, tensor): row in the summary, number of values in memory, repeats, whether it has a batch_std."""
     moments: Tensor
     """(tensor, column of PARTIAL)"""
     samples: Tensor
@@ -90,6 +92,13 @@ class DeviceResults:
     arrays: list[ArrayBlock] = field(default_factory=list)
 
 
-def summary_of(inputs: list[DeviceInput]) -> list[tuple[int, int, int, bool]]:
+def summary_of(inputs: list[DeviceInput]) -> NDArray[np.int64]:
     """What `DeviceResults.inputs` holds: without the tensors, whose memory may be freed."""
-    return [(each.number, each.n, each.repeats, each.has_batch) for each in inputs]
+    # One array: it stays until the end of the step, and a tuple for each tensor is work for the garbage collector.
+    columns = (
+        [each.number for each in inputs],
+        [each.n for each in inputs],
+        [each.repeats for each in inputs],
+        [each.has_batch for each in inputs],
+    )
+    return np.array(columns, np.int64)

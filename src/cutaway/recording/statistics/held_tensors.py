@@ -6,7 +6,7 @@ something did; its values are lost in that case, and the caller is told. Other t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,9 +17,11 @@ MOST_COPY_BYTES = 64 << 20
 """A larger tensor that may be overwritten is not copied but computed at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldTensor:
-    """A tensor that waits for its statistics."""
+class HeldTensor(NamedTuple):
+    """A tensor that waits for its statistics.
+
+    A tuple, because a frozen dataclass takes several times as long to create.
+    """
 
     number: int
     """Its row in the summary."""
@@ -34,7 +36,7 @@ class HeldTensor:
     @property
     def is_intact(self) -> bool:
         """Whether it still has the values that it was added with."""
-        return (self.version is None or self.tensor._version == self.version) and _has_memory(self.tensor)
+        return (self.version is None or self.tensor._version == self.version) and has_memory(self.tensor)
 
 
 class HeldTensors:
@@ -86,9 +88,11 @@ def _most_bytes(device: torch.device) -> int:
     return min(MOST_BYTES, torch.cuda.get_device_properties(device).total_memory // 64)
 
 
-def _has_memory(tensor: Tensor) -> bool:
+def has_memory(tensor: Tensor) -> bool:
     """Whether its storage still covers it: offloading and FSDP shrink storages to free them."""
     storage = tensor.untyped_storage()
+    if tensor.is_contiguous():  # what nearly all are
+        return storage.nbytes() >= (tensor.storage_offset() + tensor.numel()) * tensor.element_size()
     extent = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return storage.nbytes() >= (tensor.storage_offset() + extent + 1) * tensor.element_size()
 

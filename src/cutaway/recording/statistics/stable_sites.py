@@ -8,6 +8,8 @@ suffice, because custom kernels and `.data` write without counting; it guards th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,6 +34,6 @@ class StableSites:
         """Note the result for one tensor of a site. A site that was overwritten once is never held again."""
         self._known[site] = is_stable and self._known.get(site, True)
 
-    def compare(self, site: SiteOf, row: NDArray[np.float32], later: NDArray[np.float32]) -> None:
+    def compare(self, site: SiteOf, row: NDArray[np.floating[Any]], later: NDArray[np.floating[Any]]) -> None:
         """Learn from the statistics of one tensor, taken at two times."""
         self.learn(site, is_stable=bool(np.allclose(row, later, rtol=_SUMS, atol=0, equal_nan=True)))

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -29,16 +29,19 @@ from cutaway.recording.statistics.spectral import bidiagonal, largest_singular_v
 
 Level = Literal["core", "full"]
 Arrays = dict[str, NDArray[np.float32]]
-TensorAndDims = tuple[Tensor, int | None, int | None]
-"""A tensor, its sample dimension and its unit dimension."""
+Dims = tuple[int | None, int | None]
+"""The sample dimension and the unit dimension of a tensor."""
 
 ARRAYS = ("unit", "samples")
 """The arrays of the level "full"."""
 SPECTRAL = "spectral"
 SPARSE = "sparse"
+_MOST_EXACT = 1 << 24
+"""float32 holds every integer up to this one."""
 
 _FLOATS = (torch.float32, torch.float64)
 _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
+_NO_DIMS: Dims = (None, None)
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class Summary:
         self.is_full = level == "full"
         self._is_spectral = spectral_norm
         self._has_more = self.is_full or spectral_norm
+        self._reads_cpu = "cpu" in self.on_host
         self._lock = threading.Lock()
         self._counts: list[int] = []
         self._n_stored: dict[int, int] = {}
@@ -87,7 +91,7 @@ class Summary:
         self._cpu = CpuStatistics(is_full=self.is_full)
         self._devices: dict[torch.device, DeviceStatistics] = {}
         self._fetched: DeviceArrays = {}
-        self._matrix: NDArray[np.float32] | None = None
+        self._matrix: NDArray[np.floating[Any]] | None = None
 
     def add(
         self, tensor: Tensor, *, batch_dim: int | None = None, unit_dim: int | None = None, is_stable: bool = False
@@ -103,16 +107,42 @@ class Summary:
         with self._lock, torch._C.DisableTorchFunction():
             return self._add_row(tensor, batch_dim, unit_dim, is_stable)
 
-    def add_many(self, tensors: Sequence[TensorAndDims]) -> list[int]:
+    def add_many(self, tensors: Sequence[Tensor], dims: Sequence[Dims] | None = None) -> list[int]:
         """Add many tensors, such as parameters; on a GPU with few launches. The tensors must not change meanwhile.
 
         Args:
-            tensors: each with its sample dimension and its unit dimension, or None.
+            dims: the sample dimension and the unit dimension of each; None if none has any.
         """
         with self._lock, torch._C.DisableTorchFunction():
-            numbers = [self._add_row(*each, True) for each in tensors]
+            first, self._matrix = len(self._counts), None
+            small: tuple[list[int], list[Tensor]] = [], []
+            by_device: dict[torch.device, tuple[list[int], list[Tensor], list[Dims]]] = {}
+            is_core = not self._has_more
+            for number, tensor in enumerate(tensors, first):
+                batch_dim, unit_dim = _NO_DIMS if dims is None else dims[number - first]
+                if is_core and batch_dim is None and self._is_small(tensor):
+                    self._counts.append(tensor.numel())
+                    small[0].append(number)
+                    small[1].append(tensor)
+                elif not self.is_on_host(tensor) and not self._is_spectral and _is_ordinary(tensor):
+                    self._counts.append(tensor.numel())
+                    batch_dim = batch_dim if self._has_dim(tensor, batch_dim) else None
+                    known = by_device.get(tensor.device)
+                    if known is None:
+                        known = by_device[tensor.device] = [], [], []
+                    known[0].append(number)
+                    known[1].append(tensor)
+                    known[2].append(_NO_DIMS if batch_dim is None and unit_dim is None else (batch_dim, unit_dim))
+                else:
+                    self._add_row(tensor, batch_dim, unit_dim, True)
+            if small[0]:
+                self._cpu.add_small(*small)
+            if by_device:
+                with torch.no_grad(), torch._C._DisableAutocast(), outside_transforms():
+                    for device, added in by_device.items():
+                        self._device(device).compute_now(*added)
             self._flush()
-            return numbers
+            return list(range(first, len(self._counts)))
 
     def flush(self) -> None:
         """Queue the statistics of all GPU tensors added so far: from now on they may be overwritten and freed."""
@@ -133,10 +163,14 @@ class Summary:
 
     def is_on_host(self, tensor: Tensor) -> bool:
         """Whether the statistics of a tensor are computed immediately."""
-        return tensor.device.type in self.on_host
+        # The first test is six times as fast.
+        return self._reads_cpu if tensor.is_cpu else tensor.device.type in self.on_host
 
-    def matrix(self) -> NDArray[np.float32]:
-        """All statistics, `[row, statistic]`, with the columns `names`. Waits once for each device."""
+    def matrix(self) -> NDArray[np.floating[Any]]:
+        """All statistics, `[row, statistic]`, with the columns `names`. Waits once for each device.
+
+        In float32, or in float64 if a number of elements would be rounded.
+        """
         with self._lock, torch._C.DisableTorchFunction(), np.errstate(all="ignore"):
             if self._matrix is None:
                 self._matrix = self._read()
@@ -160,7 +194,7 @@ class Summary:
 
     def _add_row(self, tensor: Tensor, batch_dim: int | None, unit_dim: int | None, is_stable: bool) -> int:
         number, self._matrix = len(self._counts), None
-        if self.is_on_host(tensor):
+        if self._reads_cpu if tensor.is_cpu else self.is_on_host(tensor):
             is_added = type(tensor) in _PLAIN_TYPES and not self._has_more and self._add_fast(number, tensor, batch_dim)
         else:
             is_added = not self._is_spectral and self._hold_fast(number, tensor, batch_dim, unit_dim, is_stable)
@@ -171,10 +205,8 @@ class Summary:
 
     def _add_fast(self, number: int, tensor: Tensor, batch_dim: int | None) -> bool:
         """Fast path: contiguous floats on the CPU. Returns False for everything else."""
-        if not (tensor.is_cpu and tensor.dtype in _FLOATS and tensor.layout is torch.strided):
-            return False
         n = tensor.numel()
-        if not n or not tensor.is_contiguous():
+        if not (n and tensor.dtype in _FLOATS and tensor.layout is torch.strided and tensor.is_contiguous()):
             return False
         try:
             values = tensor.detach().numpy()
@@ -187,20 +219,26 @@ class Summary:
         self._counts.append(n)
         return True
 
+    def _is_small(self, tensor: Tensor) -> bool:
+        """Whether a tensor is one of those that are converted together: biases, scales of normalizations…"""
+        if not (tensor.is_cpu and self._reads_cpu and tensor.dtype is torch.float32 and type(tensor) in _PLAIN_TYPES):
+            return False
+        return tensor.layout is torch.strided and 0 < tensor.numel() <= N_SAMPLES and tensor.is_contiguous()
+
     def _hold_fast(
         self, number: int, tensor: Tensor, batch_dim: int | None, unit_dim: int | None, is_stable: bool
     ) -> bool:
         """Fast path: ordinary tensors of a device. Returns False for everything else."""
-        n = tensor.numel()
-        if is_wrapped(tensor) or not n or tensor.is_meta or tensor.is_complex() or tensor.is_neg():
+        if not _is_ordinary(tensor):
             return False
-        if _is_capturing(tensor):
-            return False
-        has_dim = has_groups if self.is_full else has_samples
-        batch_dim = batch_dim if has_dim(tensor, batch_dim) else None
+        batch_dim = batch_dim if self._has_dim(tensor, batch_dim) else None
         self._device(tensor.device).add(number, tensor.detach(), batch_dim, unit_dim, is_stable=is_stable)
-        self._counts.append(n)
+        self._counts.append(tensor.numel())
         return True
+
+    def _has_dim(self, tensor: Tensor, batch_dim: int | None) -> bool:
+        """Whether a tensor of a device has a sample dimension that is of use."""
+        return batch_dim is not None and (has_groups if self.is_full else has_samples)(tensor, batch_dim)
 
     def _add(self, number: int, tensor: Tensor, batch_dim: int | None, unit_dim: int | None, is_stable: bool) -> None:
         values = plain_tensor(tensor)
@@ -244,9 +282,10 @@ class Summary:
             self._device(values.device).add_array(number, SPARSE, sample)
 
     def _device(self, device: torch.device) -> DeviceStatistics:
-        if device not in self._devices:
-            self._devices[device] = DeviceStatistics(device, is_full=self.is_full)
-        return self._devices[device]
+        known = self._devices.get(device)
+        if known is None:
+            known = self._devices[device] = DeviceStatistics(device, is_full=self.is_full)
+        return known
 
     def _add_extras(self, number: int, tensor: Tensor, batch_dim: int | None, unit_dim: int | None) -> None:
         extras = self._extras[number] = _Extras()
@@ -273,7 +312,7 @@ class Summary:
 
     # reading
 
-    def _read(self) -> NDArray[np.float32]:
+    def _read(self) -> NDArray[np.floating[Any]]:
         table = StatisticTable(self._counts)
         self._fetched = {}
         for device in self._devices.values():
@@ -292,7 +331,20 @@ class Summary:
         matrices |= {number: array for (number, name), array in self._fetched.items() if name == SPECTRAL}
         for number, matrix in matrices.items():
             table.column("spectral_norm")[number] = largest_singular_value(matrix)
-        return np.column_stack([table.column(name) for name in self.names]).astype(np.float32)
+        matrix = np.column_stack([table.column(name) for name in self.names])
+        return matrix if self._needs_float64(table.column("count")) else matrix.astype(np.float32)
+
+    def _needs_float64(self, counts: NDArray[np.float64]) -> bool:
+        """Whether float32 would round a number of elements, or may round that of zeros, NaN or Inf."""
+        is_rounded = counts > _MOST_EXACT if self.is_full else counts != counts.astype(np.float32)
+        return bool(is_rounded.any())
+
+
+def _is_ordinary(tensor: Tensor) -> bool:
+    """Whether a tensor of a device has real values that can be read as they are, now."""
+    if is_wrapped(tensor) or not tensor.numel() or tensor.is_meta or tensor.is_complex() or tensor.is_neg():
+        return False
+    return not _is_capturing(tensor)
 
 
 def _is_capturing(tensor: Tensor) -> bool:
