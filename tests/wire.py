@@ -12,7 +12,9 @@ from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from cutaway.core.statistics import N_SAMPLED, STATISTICS, UNKNOWN, Statistic
+from cutaway.core.unusual import Contents
 from cutaway.core.zscores import FAR, LARGEST
+from cutaway.views.run.outliers import LEFT_OUT
 from tests import ROOT
 
 FOLDER = ROOT / "web" / "src"
@@ -28,12 +30,21 @@ MODULES = (
         "cutaway.views.run.run_graph",
         "cutaway.views.run.sample_view",
         "cutaway.views.run.tensor_view",
+        "cutaway.views.run.training_marks",
+        "cutaway.views.run.outliers",
+        "cutaway.views.run.color_limits",
+        "cutaway.views.run.spikes_view",
+        "cutaway.views.run.changed_samples",
+        "cutaway.views.run.what_changed",
+        "cutaway.views.run.filter_view",
     ),
     *("cutaway.views.run.module_table", "cutaway.views.pages.page_items", "cutaway.core.statistics"),
 )
 ROOTS = (
     *("GraphView", "Fold", "Picture", "OpDetails"),
-    *("RunItem", "RunView", "RunGraph", "SamplesView", "TensorView", "NetworkView", "Statistic"),
+    *("FoldersView", "RunItem", "RunView", "RunGraph", "SamplesView", "TensorView", "NetworkView", "Statistic"),
+    *("StepMarks", "ColorLimits"),
+    *("SpikesView", "WhatChanged", "FilterView"),
 )
 FILES = {
     FOLDER / "lib" / "wire.ts": (MODULES, ROOTS),
@@ -50,6 +61,8 @@ NUMBERS = {
     "FAR": (FAR, "Numbers with at least this z-score are outliers."),
     "LARGEST": (LARGEST, "Z-scores are clipped to this."),
     "N_SAMPLED": (N_SAMPLED, "Maximum number of elements that quantiles and histogram sample from a tensor."),
+    **{f"HOLDS_{code.name}": (int(code), f"Code of `contents`: {code.name.lower()}.") for code in Contents},
+    "LEFT_OUT": (LEFT_OUT, "Added to a code of `contents`: a buffer, whole numbers, a mask."),
 }
 PLAIN = {int: "number", float: "number", str: "string", bool: "boolean", NoneType: "null", Any: "unknown"}
 

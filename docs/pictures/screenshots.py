@@ -189,6 +189,13 @@ def faulty_training() -> None:
                 optimizer.zero_grad()
 
 
+def spiking_training() -> None:
+    """A run in which one image of 1,024 was never divided by 255."""
+    import spike
+
+    spike.train(COMPUTED / "spike", 300)
+
+
 PICTURES: dict[str, Picture] = {
     "language": Picture(lambda: generation(RECIPE, 24), "Confidence"),
     "saliency": Picture(lambda: generation(CAPITALS, 4).saliency(), "All targets"),
@@ -202,6 +209,11 @@ PICTURES: dict[str, Picture] = {
     "evaluation": Picture(evaluation, "Score by number of units", height=728),
     "report": Picture(report, "Top units", height=1500),
     "findings": Picture(faulty_training, address="run={id}&node=blocks.2.fc&step=24", height=760),
+    "spike": Picture(
+        spiking_training,
+        address="run={id}&step=165&node=stem.0&sample=0&~spike=165,logged,loss&~filter=kind%20%3D%20train%0Aloss%20%3E%202",
+        height=1000,
+    ),
     "ablation": Picture(ablation, height=1200),
     "neurons": Picture(
         neurons, address="tab=neurons&~neurons={id}&~unit=encoder.layer.0.intermediate%23431", height=760

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cutaway.core.errors import CutawayError, SiteSyntaxError
 from cutaway.core.formatting import nearest
 from cutaway.core.pytree import escape
-from cutaway.core.sites import Site
+from cutaway.core.sites import Site, named_site, spellings, split_pass
 
 parts = st.text(st.characters(codec="utf-8", exclude_characters="./@:$#*%"), min_size=1, max_size=5)
 addresses = st.one_of(st.just("."), st.lists(parts, min_size=1, max_size=4).map(".".join))
@@ -221,3 +221,13 @@ def test_near_names_are_offered_best_first_and_each_once() -> None:
     assert set(nearest("h.*.mpl", known)) == {"h.0.mlp", "h.1.mlp"}
     assert nearest("wte", known)[0] == "wte"
     assert nearest("zzzzzz", known) == []
+
+
+def test_a_named_tensor_is_found_in_every_spelling() -> None:
+    for typed in ("a/b", "a.b/c", "odd name", "a.b/c:2"):
+        stored = named_site(split_pass(f"${typed}")[0][1:])
+        assert Site.parse(f"${typed}").matches(Site.parse(stored))
+        assert stored in {split_pass(each)[0] for each in spellings(f"${typed}")}
+        assert not Site.parse(f"${typed}").matches(Site.parse("$other"))
+    assert not Site.parse("a").matches(Site.parse("$a"))
+    assert not Site.parse("$a").matches(Site.parse("a"))

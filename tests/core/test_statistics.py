@@ -27,7 +27,6 @@ from cutaway.core.statistics import (
 from cutaway.recording.statistics.summary import Summary
 from cutaway.store.format.records import Row
 from cutaway.store.writing.writer import Writer
-from cutaway.views.run.outliers import comparable_statistics
 from cutaway.views.run.rows import RunRows
 from cutaway.views.run.tensor_view import tensor_view
 
@@ -96,11 +95,11 @@ def test_a_new_statistic_is_read_shown_and_compared_without_further_changes(tmp_
         schema = writer.schema([Row(f"h.{number}", role="value") for number in range(7)], names)
         writer.step(0, schema=schema, matrix=np.array([[1, size] for size in sizes], np.float32))
     rows = RunRows(cutaway.load(tmp_path / "run"))
-    assert comparable_statistics(rows) == (added.name,)
+    assert [name for name in rows.statistics if statistic(name).is_comparable] == [added.name]
     (shown,) = (each for each in tensor_view(rows, 6, step=0).statistics if each.name == added.name)
     assert shown.value == 500
-    assert shown.z_step is not None
-    assert shown.z_step > 10
+    assert shown.z_peers is not None
+    assert shown.z_peers > 10
     assert without_histogram([added.name, "h3"]) == [added.name]
 
 

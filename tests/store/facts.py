@@ -22,7 +22,8 @@ from cutaway.graph.selection import Selection
 from cutaway.graph.trace import Trace
 
 DOCS = ROOT / "docs"
-NOT_STORED = {"returned", "callable", "retained", "replay", "validate", "tensor", "save", "to_html", "trace"}
+NOT_STORED = {"returned", "callable", "retained", "replay", "patch_path", "validate", "tensor", "save"}
+NOT_STORED |= {"to_html", "trace"}
 """What needs the model or the running program, and what says to whom something belongs."""
 VALUES = {"value", "grad", "grads", "is_saved", "saved"}
 ASKED = {

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-from tests import ROOT
+from tests import ROOT, warm_python
 
 from cutaway.core.arrays import Raw
 from cutaway.store.format.records import Row
@@ -86,6 +84,4 @@ os._exit(9)
 
 def record_and_be_killed(path: str | Path) -> None:
     """The same by a process that dies without closing anything."""
-    root = ROOT
-    done = subprocess.run([sys.executable, "-c", _KILLED, str(path)], cwd=root, check=False)
-    assert done.returncode == 9
+    assert warm_python.run(["-c", _KILLED, str(path)], cwd=ROOT).returncode == 9

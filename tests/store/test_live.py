@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from tests import warm_python
 from tests.store.faults import ROWS, SMALL, STATISTICS, check, load, matrix_of, survey, values_of, write_step
 
 from cutaway.store.runs.run import Run
@@ -34,19 +33,16 @@ with Writer(sys.argv[1], kind="run", options=Options(limits=SMALL)) as writer:
 """
 
 
-def writing(path: Path, n_steps: int, pause: float = 0.0) -> subprocess.Popen[str]:
+def writing(path: Path, n_steps: int, pause: float = 0.0) -> warm_python.Program:
     """Another process that writes a run; its first step is on disk."""
-    command = [sys.executable, "-c", WRITING, str(path), str(n_steps), str(pause)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
+    child = warm_python.start(["-c", WRITING, str(path), str(n_steps), str(pause)], skips_teardown=True)
     assert child.stdout.readline() == "ready\n"
     return child
 
 
-def ended(child: subprocess.Popen[str]) -> None:
-    assert child.wait(60) == 0
-    assert child.stdout is not None
-    child.stdout.close()
+def ended(child: warm_python.Program) -> None:
+    with child:
+        assert child.wait(60) == 0
 
 
 def one_of(run: Run, step: int) -> None:

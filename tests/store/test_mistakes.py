@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_overloads
 
 import numpy as np
 import pytest
@@ -46,6 +46,24 @@ def runs(folder: Path) -> Runs:
     loaded = cutaway.load(folder)
     assert isinstance(loaded, Runs)
     return loaded
+
+
+def test_the_expected_class_is_returned_or_an_error_says_what_is_there(folder: Path) -> None:
+    run = cutaway.load(folder / "base", expect=Run)
+    assert run.steps[0] == 0
+    assert len(cutaway.load(folder, expect=Runs)) == 2
+    with pytest.raises(InputTypeError, match="base holds a Run, and expect= asks for Trace"):
+        cutaway.load(folder / "base", expect=cutaway.Trace)
+    with pytest.raises(InputTypeError, match="runs holds a Runs, and expect= asks for Run"):
+        cutaway.load(folder, expect=Run)
+    with pytest.raises(InputTypeError, match=r"expect='run': must be a class, such as cutaway\.Run"):
+        cutaway.load(folder, expect="run")  # type: ignore[call-overload]
+    # What type checkers read: the expected class, the union for one path, Runs for several.
+    assert [each.__annotations__["return"] for each in get_overloads(cutaway.load)] == [
+        "Loaded",
+        "Run | Runs | Trace | Activations | Result",
+        "Runs",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import warm_python
 from tests.store.faults import (
     ROWS,
     SMALL,
@@ -102,9 +103,10 @@ with Writer(sys.argv[1], kind="run", rank=rank, world_size=4, options=Options(li
     for step in range(rank, 8):
         write_step(writer, step)
 """
-    command = [sys.executable, "-c", code, str(tmp_path / "run")]
-    children = [subprocess.Popen([*command, str(rank)]) for rank in range(4)]
-    assert [child.wait(60) for child in children] == [0, 0, 0, 0]
+    command = ["-c", code, str(tmp_path / "run")]
+    children = [warm_python.start([*command, str(rank)], skips_teardown=True) for rank in range(4)]
+    assert [child.communicate(60)[1] for child in children] == [""] * 4
+    assert [child.returncode for child in children] == [0, 0, 0, 0]
     run = load(tmp_path / "run")
     assert run.ranks == (0, 1, 2, 3)
     assert not run.damage

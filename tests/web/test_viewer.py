@@ -141,7 +141,7 @@ def test_a_node_is_selected_by_search_and_its_neighbors_by_a_click(look: Look, r
             look.page.mouse.move(*place)
             names.append(tip.inner_text().split("\n")[0] if tip.count() else "")
             # Not at its edge, where a press opens a module.
-            if names[-1].startswith("blocks.1.") and names[-2:] == [names[-1]] * 2 and names[-1] != TENSOR:
+            if names[-1].startswith("blocks.1.") and names[-4:] == [names[-1]] * 4 and names[-1] != TENSOR:
                 look.page.mouse.click(*place)
                 look.agrees(run, names[-1], iteration=1, step=STEP)
                 return

@@ -263,8 +263,8 @@ def test_all_curves_of_two_runs_are_named_found_smoothed_and_drawn(base: Viewed,
     assert set(run.scalars) <= set(names)
     assert {"mean", "abs mean", "std"} <= set(names)
     logged, statistics = (page.locator(".curves-part .curve-legend").nth(part).locator("span") for part in (0, 1))
-    assert logged.all_inner_texts() == ["base", "deep/other"]
-    assert statistics.all_inner_texts() == ["base", "deep/other", *run.kinds]
+    assert logged.all_inner_texts() == ["A\nbase", "B\ndeep/other"]
+    assert statistics.all_inner_texts() == ["A\nbase", "B\ndeep/other", *run.kinds]
     dashes = [one.get_attribute("stroke-dasharray") for one in statistics.locator("line").all()]
     assert len(set(dashes[2:])) == len(run.kinds)
     page.get_by_label("Search curves").fill("gue")
@@ -313,8 +313,8 @@ def test_the_curves_follow_the_theme(base: Viewed, theme: str) -> None:
           const root = document.querySelector(".over-steps canvas");
           if (!root) return false;
           const pixels = root.getContext("2d").getImageData(0, 0, root.width, root.height).data;
-          const wanted = getComputedStyle(root).getPropertyValue("--run-0").trim();
-          const [r, g, b] = [1, 3, 5].map((at) => parseInt(wanted.slice(at, at + 2), 16));
+          const wanted = getComputedStyle(document.querySelector(".chip.active .chip-mark")).backgroundColor;
+          const [r, g, b] = wanted.match(/[0-9]+/g).map(Number);
           for (let i = 0; i < pixels.length; i += 4)
             if (pixels[i] === r && pixels[i + 1] === g && pixels[i + 2] === b && pixels[i + 3] === 255) return true;
           return false;

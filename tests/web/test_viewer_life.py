@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests import warm_python
 from tests.server.recorded import one_thread
 from tests.server.served import serving
 from tests.web.looking import PATIENCE, WIDE, Look, like
@@ -123,11 +122,8 @@ def test_a_folder_is_filled_a_run_without_steps_and_one_that_is_killed_are_told(
         page.keyboard.press("6")
         page.wait_for_selector("text='nothing came of it'")
         page.keyboard.press("1")
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(tmp_path / "lost")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"written\n"
+        with warm_python.start(["-c", KILLED, str(tmp_path / "lost")]) as process:
+            assert process.stdout.readline() == "written\n"
             page.get_by_role("button", name="lost", exact=True).click()
             page.wait_for_selector(".live.on:text('following step 7')")
             process.kill()

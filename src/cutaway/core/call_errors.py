@@ -1,4 +1,4 @@
-"""Explains a call with too many positional arguments better than Python's own `TypeError` does."""
+"""Explains a call with too many or too few arguments better than Python's own `TypeError` does."""
 
 from __future__ import annotations
 
@@ -37,6 +37,40 @@ def explain_positional(advice: str) -> Callable[[Callable[Parameters, Result]], 
                 extra = [type_text(each) for each in args[n_positional:]]
                 count = f"{plural(len(extra), 'positional argument')} too many"
                 raise InputTypeError(f"{name}() got {count}, {' and '.join(extra)}. {advice}")
+            return function(*args, **kwargs)
+
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def explain_missing(advice: str) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Decorator: `advice` says what to pass when required arguments are missing.
+
+    The signature that `help()` and editors show stays the same.
+
+    >>> @explain_missing("Write add(1, 2).")
+    ... def add(a, b): ...
+    >>> add(5)
+    Traceback (most recent call last):
+    cutaway.errors.InputTypeError: add() is missing b; it got an int. Write add(1, 2).
+    """
+
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        parameters = [
+            each for each in inspect.signature(function).parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD
+        ]
+
+        @wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Result:
+            missing = [
+                each.name for each in parameters[len(args) :] if each.default is each.empty and each.name not in kwargs
+            ]
+            if missing:
+                given = " and ".join(map(type_text, (*args, *kwargs.values()))) or "nothing"
+                raise InputTypeError(
+                    f"{function.__name__}() is missing {' and '.join(missing)}; it got {given}. {advice}"
+                )
             return function(*args, **kwargs)
 
         return checked  # type: ignore[return-value]

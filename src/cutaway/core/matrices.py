@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.arrays import as_array
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import numbered
 
@@ -148,7 +149,7 @@ class NameSubset(Sequence[str]):
 
 
 def as_matrix(acts: Any) -> Matrix:
-    """Wraps activations, an array or a tensor as a matrix, without a copy.
+    """Wraps activations, an array or a tensor as a matrix, without a copy if memory can be shared.
 
     >>> as_matrix([[1.0, 2.0], [3.0, 4.0]]).n_units
     2
@@ -157,7 +158,8 @@ def as_matrix(acts: Any) -> Matrix:
         return acts
     if hasattr(acts, "blocks") and hasattr(acts, "columns"):
         return Matrix(acts, acts.names)
-    array = _numpy(acts)
+    # An array stays as it is: a memory map is read block by block.
+    array = acts if isinstance(acts, np.ndarray) else as_array(acts)
     if array.ndim != 2:
         raise InputError(
             f"activations must be rows × units, got the shape {list(array.shape)}. "
@@ -181,18 +183,6 @@ def check_finite(values: Array, first_row: int, units: NDArray[np.int64] | None 
         f"activations contain NaN or infinite values: in {named[0]}, in {named[1]} (of those read so far). Remove "
         "these rows from activations and labels, or collect in float32 if float16 overflowed."
     )
-
-
-def _numpy(given: Any) -> Array:
-    """Converts to an array, sharing memory if possible."""
-    if isinstance(given, np.ndarray):
-        return given
-    if hasattr(given, "detach"):
-        tensor = given.detach().cpu()
-        if tensor.is_floating_point() and tensor.element_size() < 4:
-            tensor = tensor.float()  # NumPy has no bfloat16
-        return np.asarray(tensor.resolve_conj().numpy() if tensor.is_complex() else tensor.numpy())
-    return np.asarray(given)
 
 
 def _working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

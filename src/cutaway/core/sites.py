@@ -104,7 +104,7 @@ class Site:
         False
         """
         if self.name is not None or other.name is not None:
-            return self.name == other.name
+            return self.name is not None and other.name in name_spellings(self.name)
         if self.op is None:
             fits = other.op is None or self.covers_ops
         else:
@@ -228,9 +228,19 @@ def spellings(site: str) -> tuple[str, ...]:
     """
     if not site.startswith("$"):
         return (site,)
-    name, pass_ = split_pass(site[1:])
-    end = "" if name == site[1:] else f":{pass_}"
-    return tuple(dict.fromkeys((site, named_site(name) + end, f"${escape(name)}{end}")))
+    base, pass_ = split_pass(site)
+    end = "" if base == site else f":{pass_}"
+    return tuple(dict.fromkeys((site, *(f"${name}{end}" for name in name_spellings(base[1:])))))
+
+
+@lru_cache(maxsize=4096)
+def name_spellings(name: str) -> tuple[str, ...]:
+    """The name of a tensor as typed, and as this and earlier versions store it.
+
+    >>> name_spellings("a.b/c")
+    ('a.b/c', 'a%2Eb/c', 'a%2Eb%2Fc')
+    """
+    return tuple(dict.fromkeys((name, named_site(name)[1:], escape(name))))
 
 
 @lru_cache(maxsize=1 << 16)

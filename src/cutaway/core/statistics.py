@@ -76,7 +76,7 @@ def _bin(number: int) -> Statistic:
 
 
 _COUNT: Final = Statistic(
-    *("count", "elements", "number of elements", "core"),
+    *("count", "elements", "number of elements, exact at any size", "core"),
     unit="elements",
     scale="log",
     is_signed=False,

@@ -1,7 +1,7 @@
 """Robust z-scores: distance from the median in units of the median absolute deviation (MAD).
 
-All z-scores are computed here. A number is compared with two groups: the same tensor at earlier steps of the same
-kind, and the other tensors of its role at the same step (`peer_group`).
+All z-scores are computed here. A number is compared with the same tensor at earlier steps of the same kind, or with
+the other tensors of its role at the same step (`peer_group`); a number of one sample with the samples of its batch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,14 @@ def peer_group(role: str, of: str) -> Hashable | None:
     return None if role in _ROLES_WITHOUT_PEERS else (role, of)
 
 
-def robust_z(values: NDArray[Any], references: NDArray[Any], statistics: Sequence[str]) -> tuple[Floats, Floats]:
+def robust_z(
+    values: NDArray[Any],
+    references: NDArray[Any],
+    statistics: Sequence[str],
+    *,
+    least: NDArray[Any] | None = None,
+    is_scaled: bool = False,
+) -> tuple[Floats, Floats]:
     """The z-score of each value relative to its references, and the number of finite references.
 
     With `m` the median of the finite references and `d` the median of their distances from `m`:
@@ -63,20 +70,22 @@ def robust_z(values: NDArray[Any], references: NDArray[Any], statistics: Sequenc
     Args:
         values: one for each statistic, or `[value, statistic]`.
         references: `[reference, statistic]`.
+        least: for each statistic, the least spread it has on a linear scale.
+        is_scaled: whether logarithms were taken already.
     """
     with np.errstate(all="ignore"):
         x, them = np.array(values, np.float64), np.array(references, np.float64)
         is_log = np.array([statistic(name).scale == "log" for name in statistics], bool)
-        x[..., is_log] = _decades(x[..., is_log])
-        them[:, is_log] = _decades(them[:, is_log])
+        if not is_scaled:
+            x[..., is_log] = decades(x[..., is_log])
+            them[:, is_log] = decades(them[:, is_log])
         them[~np.isfinite(them)] = np.nan
         n = np.isfinite(them).sum(axis=0).astype(np.float64)
-        median = _medians(them)
-        spread = _MAD_TO_STD * _medians(np.abs(them - median)) * (1 + _SMALL_SAMPLE_WIDENING / np.maximum(n, 1))
-        least = np.where(
-            is_log, _MIN_SPREAD_LOG10, np.maximum(_MIN_RELATIVE_SPREAD * np.abs(median), np.finfo(np.float64).tiny)
-        )
-        z: Floats = np.clip((x - median) / np.maximum(spread, least), -LARGEST, LARGEST)
+        median = medians(them)
+        spread = _MAD_TO_STD * medians(np.abs(them - median)) * (1 + _SMALL_SAMPLE_WIDENING / np.maximum(n, 1))
+        floor = np.maximum(_MIN_RELATIVE_SPREAD * np.abs(median), np.finfo(np.float64).tiny)
+        floor = np.where(is_log, _MIN_SPREAD_LOG10, floor if least is None else np.maximum(floor, least))
+        z: Floats = np.clip((x - median) / np.maximum(spread, floor), -LARGEST, LARGEST)
         z[(n < MIN_REFERENCES) | ~np.isfinite(x)] = np.nan
     return z, n
 
@@ -112,12 +121,13 @@ def z_among_peers(
     return z, n_others
 
 
-def _decades(values: Floats) -> Floats:
-    decades: Floats = np.log10(np.where(values == 0, _TINY, np.abs(values)))
-    return decades
+def decades(values: Floats) -> Floats:
+    """Base-10 logarithms of magnitudes; that of 1e-30 for zeros."""
+    logs: Floats = np.log10(np.where(values == 0, _TINY, np.abs(values)))
+    return logs
 
 
-def _medians(columns: Floats) -> Floats:
+def medians(columns: Floats) -> Floats:
     """The median of each column, ignoring NaN; faster than `np.nanmedian` and without its warnings."""
     if not len(columns):
         return np.full(columns.shape[1], np.nan)
@@ -126,5 +136,5 @@ def _medians(columns: Floats) -> Floats:
     at = np.arange(columns.shape[1])
     low, high = ordered[np.maximum(n - 1, 0) // 2, at], ordered[np.minimum(n // 2, len(columns) - 1), at]
     # Not (low + high) / 2, which overflows for large floats.
-    medians: Floats = np.where(n > 0, low / 2 + high / 2, np.nan)
-    return medians
+    middle: Floats = np.where(n > 0, low / 2 + high / 2, np.nan)
+    return middle

@@ -22,7 +22,7 @@ from cutaway.server.archives.folders import Folders
 from cutaway.server.archives.open_archives import MOST_BYTES, ArchiveCache
 from cutaway.server.http import error_boundary, error_response
 from cutaway.server.prefetch import prefetch
-from cutaway.server.routes import pages, runs, tensors, traces
+from cutaway.server.routes import pages, runs, spikes, tensors, traces
 from cutaway.server.security import SecurityMiddleware
 from cutaway.server.sse import EVERY, EventBroadcaster
 
@@ -118,6 +118,7 @@ def viewer(
             Route("/api/events", error_boundary(events)),
             *runs.routes(cache, catalog),
             *tensors.routes(cache),
+            *spikes.routes(cache),
             *traces.routes(cache),
             *pages.routes(cache, catalog),
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from secrets import token_hex
@@ -61,10 +61,16 @@ def as_numbers(array: Array) -> Payload:
     return Payload(_floats(array), BINARY, {"x-shape": ",".join(map(str, array.shape))})
 
 
-def as_matrix(matrix: Array, z: Array, compared: Sequence[str]) -> Payload:
-    """A matrix of statistics, followed by the z-scores of the statistics that the `x-z` header names."""
+def as_matrix(matrix: Array, contents: Array) -> Payload:
+    """A matrix of statistics, followed by one byte for each row: what the tensor holds."""
     answer = as_numbers(matrix)
-    return Payload(answer.body + _floats(z), BINARY, {**answer.headers, "x-z": ",".join(compared)})
+    return Payload(answer.body + contents.astype(np.uint8).tobytes(), BINARY, {**answer.headers, "x-contents": "1"})
+
+
+def as_table(values: Array, z: Array) -> Payload:
+    """A table of numbers, followed by the z-score of each; NaN for usual numbers."""
+    answer = as_numbers(values)
+    return Payload(answer.body + _floats(z), BINARY, {**answer.headers, "x-z": "1"})
 
 
 def _floats(array: Array) -> bytes:
@@ -185,6 +191,14 @@ def int_parameter(request: Request, name: str) -> int:
     if value is None:
         raise InputError(f"{request.url.path} needs {name}=, an integer.")
     return value
+
+
+def step_parameter(request: Request) -> int:
+    """The number of a step. Unlike `run.at`, negative numbers do not count from the end."""
+    step = int_parameter(request, "step")
+    if step < 0:
+        raise InputError(f"step={step} is not the number of a step. Ask for one of the run's `steps`.")
+    return step
 
 
 def optional_int_parameter(request: Request, name: str) -> int | None:

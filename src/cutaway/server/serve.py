@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from cutaway.core.errors import InputError
+from cutaway.server.connection import Connection
 
 if TYPE_CHECKING:
     from cutaway.server.app import Viewer
@@ -60,7 +61,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 viewer.app,
                 loop="asyncio",
-                http="h11",
+                http=Connection,
                 ws="none",
                 lifespan="on",
                 log_config=None,

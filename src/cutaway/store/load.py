@@ -5,10 +5,10 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cutaway.core.errors import InputError, InputTypeError, NotFoundError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import plural, type_text
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.shards import read_shards, shards_at
 from cutaway.store.activations.unit_selection import Units
@@ -26,13 +26,37 @@ if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
     from cutaway.results.result import Result
 
+Loaded = TypeVar("Loaded")
 _mentioned: set[str] = set()
 """Runs whose newer siblings were mentioned."""
 
 
+@overload
+def load(path: str | os.PathLike[str], *, expect: type[Loaded], cache_bytes: int = CACHE_BYTES) -> Loaded: ...
+
+
+@overload
 def load(
-    path: str | os.PathLike[str], *more: str | os.PathLike[str], cache_bytes: int = CACHE_BYTES
-) -> Run | Runs | Trace | Activations | Result:
+    path: str | os.PathLike[str], *, cache_bytes: int = CACHE_BYTES
+) -> Run | Runs | Trace | Activations | Result: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    /,
+    *more: str | os.PathLike[str],
+    cache_bytes: int = CACHE_BYTES,
+) -> Runs: ...
+
+
+def load(
+    path: str | os.PathLike[str],
+    *more: str | os.PathLike[str],
+    expect: type[Any] | None = None,
+    cache_bytes: int = CACHE_BYTES,
+) -> Any:
     """Open what was recorded or saved at a path; reads lazily and without torch.
 
         run = cutaway.load("runs/base")          # a Run
@@ -42,14 +66,31 @@ def load(
         acts = cutaway.load("acts")              # collected Activations, also in shards
         ranking = cutaway.load("verbs")          # a saved result: a Ranking, an Evaluation, a Page
 
+    The path alone decides what is returned, so a type checker sees a union of these classes. `expect` states the class:
+    type checkers and editors then know it, and a path that holds something else raises an error.
+
+        run = cutaway.load("runs/base", expect=cutaway.Run)
+
     A run that is not the newest of its name (`runs/base`, while a later one became `runs/base-2`) is opened with a
     warning that names the newest.
 
     Args:
         path: a folder that Cutaway wrote, a folder of runs, or a glob pattern of runs.
         more: further paths or patterns of runs.
+        expect: the class that the path must hold, such as `cutaway.Run` or `cutaway.Trace`; None for any.
         cache_bytes: how many bytes of read data to cache, per run.
     """
+    if expect is not None and not isinstance(expect, type):
+        raise InputTypeError(f"expect={expect!r}: must be a class, such as cutaway.Run.")
+    found = _load(path, *more, cache_bytes=cache_bytes)
+    if expect is not None and not isinstance(found, expect):
+        raise InputTypeError(f"{_as_text(path)} holds {type_text(found)}, and expect= asks for {expect.__name__}.")
+    return found
+
+
+def _load(
+    path: str | os.PathLike[str], *more: str | os.PathLike[str], cache_bytes: int
+) -> Run | Runs | Trace | Activations | Result:
     paths = [_as_text(given) for given in (path, *more)]
     if len(paths) > 1 or _is_pattern(paths[0]):
         for given in paths:
@@ -99,7 +140,7 @@ def _mention_newer(run: Run) -> None:
             f"cutaway: {run.path} is not the newest run of this name: {newer[-1]} was recorded later{others}. "
             "cutaway.load(run.path) opens the one that a recorder wrote.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -18,6 +18,7 @@ from tests.server.recorded import HOSTILE, N_SAMPLES, WORDS
 
 import cutaway
 from cutaway.server.app import viewer
+from cutaway.server.archives.folders import Folders
 from cutaway.server.routes.tensors import as_csv
 from cutaway.store.runs.run import Run
 
@@ -60,13 +61,6 @@ def numbers(answer: Any) -> np.ndarray[Any, Any]:
     assert answer.headers["content-type"] == "application/octet-stream"
     shape = [int(part) for part in answer.headers["x-shape"].split(",") if part]
     return np.frombuffer(answer.content, "<f4", count=math.prod(shape)).reshape(shape)
-
-
-def z_scores(answer: Any) -> tuple[list[str], np.ndarray[Any, Any]]:
-    """The statistics that have z-scores, and `[row, statistic]`."""
-    n_rows, n_columns = numbers(answer).shape
-    names = answer.headers["x-z"].split(",")
-    return names, np.frombuffer(answer.content, "<f4", offset=4 * n_rows * n_columns).reshape(n_rows, len(names))
 
 
 def curve(answer: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -116,27 +110,31 @@ def test_the_matrix_of_a_step_is_that_of_the_store_in_the_numbering_of_the_view(
             np.testing.assert_array_equal(shown[columns], at.matrix[number])
 
 
-def test_the_z_scores_of_a_matrix_are_those_of_the_inspector(
+def test_the_marks_of_a_step_are_those_of_the_inspector(
     client: TestClient, ids: dict[str, str], view: Any, run: Run
 ) -> None:
     """Two pages that show the same number say the same of it."""
     base = f"/api/run/{ids['base']}"
-    answer = client.get(f"{base}/matrix", params={"step": 12, "z": 1})
+    answer = client.get(f"{base}/matrix", params={"step": 12, "contents": 1})
     np.testing.assert_array_equal(numbers(answer), numbers(client.get(f"{base}/matrix", params={"step": 12})))
-    names, z = z_scores(answer)
-    assert {"abs_mean", "std", "batch_std"} <= set(names)
-    assert "mean" not in names
-    assert np.isfinite(z).any()
+    contents = np.frombuffer(answer.content[-len(view["rows"]) :], np.uint8)
+    marks = client.get(f"{base}/marks", params={"step": 12}).json()
+    assert marks["help"].startswith("z: distance from the median in robust standard deviations (1.48 × MAD)")
+    unusual = {(each["row"], each["statistic"]): each for each in marks["unusual"]}
     for row in view["rows"]:
-        at = run.at(12)
-        if at.row_number(row["site"], row["of"], row["iteration"]) is None:
-            continue
         tensor = client.get(f"{base}/tensor", params={"step": 12, "row": row["row"]}).json()
-        shown = {each["name"]: each["z_step"] for each in tensor["statistics"]}
-        for column, name in enumerate(names):
-            own = z[row["row"], column]
-            assert shown[name] == (None if np.isnan(own) else pytest.approx(own, rel=1e-5)), (row, name)
-        assert all(shown[name] is None for name in shown if name not in names)
+        assert tensor["contents"] == contents[row["row"]] & 7
+        for each in tensor["statistics"]:
+            assert each["unusual"] == unusual.get((row["row"], each["name"]))
+
+
+def test_limits_of_colors_belong_to_the_run_and_the_selection(client: TestClient, ids: dict[str, str]) -> None:
+    asked = {"stat": "std", "of": "value", "kind": "short"}
+    limits = client.get(f"/api/run/{ids['base']}/limits", params=asked).json()
+    assert limits["scale"] == "log"
+    assert 0 < limits["low"] < limits["high"]
+    assert client.get(f"/api/run/{ids['base']}/limits", params={**asked, "kind": "nothing"}).json() is None
+    assert client.get(f"/api/run/{ids['base']}/limits", params={**asked, "stat": "gone"}).status_code in (400, 404)
 
 
 def test_a_column_is_one_of_the_matrix(client: TestClient, ids: dict[str, str], view: Any) -> None:
@@ -560,3 +558,43 @@ def test_a_page_without_a_bundle_says_what_to_do(
         answer = client.get(path)
         assert answer.status_code == 500
         assert "make venv" in json.loads(answer.text)["error"]
+
+
+@pytest.mark.parametrize("path", ["matrix", "column", "samples", "tensor", "values", "units", "samples_table"])
+def test_a_negative_step_is_refused_instead_of_counted_from_the_end(
+    client: TestClient, ids: dict[str, str], path: str
+) -> None:
+    answer = client.get(f"/api/run/{ids['base']}/{path}?step=-1&row=0&stat=mean")
+    assert (answer.status_code, "one of the run's `steps`" in answer.json()["error"]) == (400, True)
+
+
+def test_archives_at_any_depth_are_listed_and_a_search_that_gave_up_says_where(recorded: Path, tmp_path: Path) -> None:
+    deep = tmp_path / "runs" / Path(*"abcdefgh")
+    deep.mkdir(parents=True)
+    shutil.copytree(recorded / "base", deep / "base")
+    (deep / "loop").symlink_to(tmp_path / "runs", target_is_directory=True)
+    with client_of(tmp_path / "runs") as found:
+        assert [item["name"] for item in found.get("/api/runs").json()] == ["a/b/c/d/e/f/g/h/base"]
+        assert found.get("/api/folders").json() == {"paths": [str(tmp_path / "runs")], "stopped": []}
+    folders = Folders([str(tmp_path / "runs")], most_folders=3)
+    assert not folders.locations()
+    [stopped] = folders.stopped
+    assert "after 3 folders, at " + str(tmp_path / "runs" / "a" / "b" / "c") in stopped
+
+
+def test_samples_without_fields_are_counted_and_can_be_asked_for(tmp_path: Path) -> None:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    # Inputs are not recorded, so only the layout of the tensors tells how many samples there are.
+    with cutaway.record(tmp_path / "plain", model, every=1, samples=2, at=["1"]) as recorder, recorder.step():
+        model(torch.randn(5, 3)).sum().backward()
+    with client_of(tmp_path) as found:
+        [item] = found.get("/api/runs").json()
+        view = found.get(f"/api/run/{item['id']}").json()
+        samples = found.get(f"/api/run/{item['id']}/samples?step=0").json()
+        assert (view["sample_fields"], view["has_values"], samples["n_kept"]) == ([], True, 2)
+        assert samples["why_missing"].startswith("nothing was recorded about these samples")
+        row = row_of(view, "1")
+        tensor = found.get(f"/api/run/{item['id']}/tensor?row={row}&step=0&sample=1").json()
+        assert (tensor["sample"]["number"], tensor["sample"]["text"], tensor["picture"]["shape"]) == (1, "", [4])

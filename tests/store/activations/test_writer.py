@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests import ROOT
+from tests import ROOT, warm_python
 from tests.store.collected import SITES, Expected, expected, windows
 
 from cutaway.core.errors import DamagedError, ExistsError, InputError, StoreError
@@ -50,11 +48,10 @@ CHILD = """
 """
 
 
-def started(path: Path, seed: int) -> subprocess.Popen[str]:
-    here = ROOT
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(here / "src"), str(here), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-c", textwrap.dedent(CHILD), str(path), str(seed)]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, cwd=here)
+def started(path: Path, seed: int) -> warm_python.Program:
+    imports = ("tests.store.activations.test_writer",)
+    command = ["-c", textwrap.dedent(CHILD), str(path), str(seed)]
+    return warm_python.start(command, cwd=ROOT, imports=imports, skips_teardown=True)
 
 
 @pytest.mark.parametrize("seed", [3, 4])
@@ -64,7 +61,6 @@ def test_a_writer_killed_again_and_again_resumes_with_nothing_lost_or_doubled(tm
     acknowledged = 0
     for n_windows in (*random.integers(1, 12, 2).tolist(), None):
         child = started(tmp_path / "acts", seed)
-        assert child.stdout is not None
         for number, line in enumerate(child.stdout, 1):
             if line.strip() == "finished":
                 break

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests import warm_python
 
 import cutaway
 from cutaway.core.errors import ExistsError
@@ -66,10 +65,9 @@ def test_processes_that_start_at_once_claim_different_folders(tmp_path: Path) ->
         "sys.stdin.readline()\n"
         "for _ in range(12): print(claim_free_folder(sys.argv[1], 'run'))\n"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "base")]
-    children = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    command = ["-c", code, str(tmp_path / "base")]
+    children = [warm_python.start(command, skips_teardown=True) for _ in range(3)]
     for child in children:
-        assert child.stdin is not None
         child.stdin.write("go\n")
         child.stdin.flush()
     claimed = [line for child in children for line in child.communicate(timeout=60)[0].split()]

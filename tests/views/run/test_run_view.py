@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests import warm_python
 from tests.views.recordings import trained, written
 
 import cutaway
@@ -132,10 +131,7 @@ def test_a_run_is_live_until_it_ends_and_killed_if_its_writer_died(tmp_path: Pat
         "w.step(0, schema=w.schema([Row('a')], ['mean']), matrix=np.ones((1, 1)))\n"
         "w.flush(); print('ready', flush=True); time.sleep(60)\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "dead")], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
+    with warm_python.start(["-c", code, str(tmp_path / "dead")]) as process:
         assert process.stdout.readline() == "ready\n"
         os.kill(process.pid, signal.SIGKILL)
     assert run_item(cutaway.load(tmp_path / "dead")).state == "killed"

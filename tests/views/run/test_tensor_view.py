@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from tests import ROOT
+from tests.core.test_unusual import oracle
 from tests.views.recordings import KEPT, train, trained, written
 from torch import nn
 
@@ -230,33 +231,34 @@ def test_a_tensor_that_explodes_is_marked_against_its_past_and_its_likes(tmp_pat
     for at in range(10):
         view = tensor_view(rows, at, step=30)
         std = stat(view, "std")
-        assert (std.n_history, std.n_step) == (15, 9)
+        assert (std.n_past, std.n_peers) == (15, 9)
         if at == 2:
-            assert std.z_history > 50
-            assert std.z_step > 30
+            assert std.z_past > 30
+            assert std.z_peers > 30
+            assert std.unusual.text.startswith("×")
+            assert "the median of the 15 even steps before (0 to 28)" in std.unusual.about
         else:
-            assert abs(std.z_history) < 5
-            assert abs(std.z_step) < 5
-        assert stat(view, "count").z_history is None
+            assert abs(std.z_past) < 5
+            assert abs(std.z_peers) < 5
+            assert std.unusual is None
+        assert stat(view, "count").z_past is None
     alone = tensor_view(rows, 10, step=30)
-    assert stat(alone, "std").z_step is None  # there is nothing like it
-    assert abs(stat(alone, "std").z_history) < 5
+    assert stat(alone, "std").z_peers is None  # there is nothing like it
+    assert abs(stat(alone, "std").z_past) < 5
 
 
 def test_marks_are_what_numpy_makes_of_the_recorded_numbers(tmp_path: Path) -> None:
     run = spiked(tmp_path, at=12)
     view = tensor_view(RunRows(run), 2, step=30)
-    for name in ("mean", "std"):
-        past = np.array([step["t2"].stats[name] for step in run if step.kind == "even" and step.step < 30])
-        likes = np.array([run.at(30)[f"t{i}"].stats[name] for i in range(10)])
-        value = run.at(30)["t2"].stats[name]
-        if name == "std":
-            past, likes, value = np.log10(past), np.log10(likes), np.log10(value)
-        one = stat(view, name)
-        assert (one.z_step is None) == (name == "mean")  # which says nothing beside that of another layer
-        for them, z in ((past, one.z_history), *([(likes, one.z_step)] if name == "std" else [])):
-            spread = 1.4826 * np.median(abs(them - np.median(them))) * (1 + 8 / len(them))
-            assert z == pytest.approx((value - np.median(them)) / spread, rel=1e-4)
+    past = [step["t2"].stats["std"] for step in run if step.kind == "even" and step.step < 30]
+    value = run.at(30)["t2"].stats["std"]
+    likes = np.log10([run.at(30)[f"t{i}"].stats["std"] for i in range(10)])
+    one = stat(view, "std")
+    assert one.z_past == pytest.approx(oracle(value, past), rel=1e-4)
+    assert one.usual == pytest.approx(np.median(past))
+    spread = 1.4826 * np.median(abs(likes - np.median(likes))) * (1 + 8 / len(likes))
+    assert one.z_peers == pytest.approx((np.log10(value) - np.median(likes)) / spread, rel=1e-4)
+    assert stat(view, "mean").z_peers is None  # which says nothing beside that of another layer
 
 
 @pytest.mark.parametrize(("nonfinite", "word"), [(0, ""), (1, "nan")])
@@ -274,7 +276,7 @@ def test_numbers_that_are_none_have_their_word(tmp_path: Path) -> None:
     matrix = np.array([[np.nan, np.inf, -np.inf], [1, 2, 3]], np.float32)
     view = tensor_view(RunRows(written(tmp_path / "run", [matrix])), 0, step=0)
     assert [(one.value, one.non_finite) for one in view.statistics] == [(None, "nan"), (None, "inf"), (None, "-inf")]
-    assert all(one.z_history is None and one.z_step is None for one in view.statistics)
+    assert all(one.z_past is None and one.z_peers is None for one in view.statistics)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +310,7 @@ def test_a_step_without_statistics_or_values_is_empty(tmp_path: Path) -> None:
     rows = RunRows(cutaway.load(tmp_path / "run"))
     assert np.isnan(rows.matrix(0)).all()
     view = tensor_view(rows, 0, step=0)
-    assert stat(view, "mean") == replace(stat(view, "mean"), value=None, non_finite="nan", n_history=0)
+    assert stat(view, "mean") == replace(stat(view, "mean"), value=None, non_finite="nan", n_past=0)
     assert not math.isnan(view.step)
     assert view.picture is None
 

@@ -280,6 +280,9 @@ export class GraphCanvas {
     } else if (hit?.part === "action") {
       this.openedAt = performance.now();
       this.options.on.act?.(hit.key);
+    } else if (hit?.part === "cell" && this.options.on.cell) {
+      this.openedAt = performance.now();
+      this.options.on.cell(hit.key, hit.cell!);
     } else this.options.on.select(hit?.key ?? null, event);
   }
 

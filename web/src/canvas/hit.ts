@@ -1,17 +1,19 @@
 /** Hit testing: which box or frame is under the pointer. */
 
 import { toPicture } from "./camera";
-import { buttonOf, CHEVRON } from "./paint/adornments";
+import { buttonOf, cellAt, CHEVRON } from "./paint/adornments";
 import { INDENT, NEAR } from "./paint/titles";
 import type { Title } from "./paint/titles";
 import type { Stage } from "./stage";
 import type { Camera } from "./types";
 
-export type Part = "box" | "chevron" | "title" | "frame" | "action";
+export type Part = "box" | "chevron" | "title" | "frame" | "action" | "cell";
 
 export interface Hit {
   readonly key: string;
   readonly part: Part;
+  /** The number of the cell, if it is one. */
+  readonly cell?: number;
 }
 
 /** Maximum overhang of a button over the border of its box. */
@@ -41,6 +43,8 @@ export function hitAt(stage: Stage, shown: readonly Title[], camera: Camera, x: 
     const item = stage.boxes[i]!;
     const isIn = px >= item.x - slop && px <= item.x + item.width + slop && py >= item.y - slop && py <= item.y + item.height + slop;
     if (!isIn) continue;
+    const cell = camera.scale > 0.35 ? cellAt(item, px, py) : -1;
+    if (cell >= 0) return { key: item.box.key, part: "cell", cell };
     const isChevron = item.box.form === "folded" && camera.scale > 0.35 && px < item.x + CHEVRON;
     return { key: item.box.key, part: isChevron ? "chevron" : "box" };
   }

@@ -73,6 +73,12 @@ export interface Look {
   readonly fill?: string;
   /** A strip along the left side; where boxes are too small for text, it fills them. */
   readonly strip?: string;
+  /** In place of the strip, for what has no color: hollow for zeros, hatched for NaN, ∞ for Inf and −∞ for a mask. */
+  readonly holds?: "zero" | "nan" | "inf" | "mask";
+  /** A round badge at the upper right corner: training does not reach it. */
+  readonly corner?: "no gradient" | "not updated" | "frozen";
+  /** Words below the box, in the color of ordinary text. */
+  readonly words?: string;
   /** Small cells along the lower side, one for each of what the box stands for. */
   readonly cells?: readonly string[];
   /** A small pill at the upper right corner. */
@@ -87,7 +93,7 @@ export interface Look {
   readonly size?: number;
   /** Color of a ring around the box. */
   readonly ring?: string;
-  /** A word or two below the box, in the color of the ring. */
+  /** A word or two below the box, in the color of the ring, above other words. */
   readonly note?: string;
   /** A small button at the upper right corner of a box, behind the title of a frame. */
   readonly action?: string;
@@ -141,6 +147,8 @@ export interface Events {
   open(key: string): void;
   /** The button of a box or frame was clicked. */
   act?(key: string): void;
+  /** A cell of a box was clicked: one of what it stands for. */
+  cell?(key: string, cell: number): void;
   /** The pointer is over something else; `at` is in CSS pixels from the corner of the host. */
   hover?(key: string | null, at: { x: number; y: number }): void;
   /** A click with the secondary button, or a long touch. */

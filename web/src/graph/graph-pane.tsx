@@ -47,6 +47,8 @@ interface Props {
   onOpen(key: string): void;
   /** The button of a block among identical ones. */
   onAct(key: string): void;
+  /** A cell of a box that stands for several blocks. */
+  onCell?(key: string, cell: number): void;
   onCamera(camera: Camera): void;
 }
 
@@ -69,6 +71,7 @@ export function GraphPane(props: Props) {
         select: (key, event) => latest.current.onSelect(key, event.shiftKey),
         open: (key) => latest.current.onOpen(key),
         act: (key) => latest.current.onAct(key),
+        cell: (key, cell) => latest.current.onCell?.(key, cell),
         hover: (key, at) => setHover(key === null ? null : { key, ...at, width: host.current!.clientWidth, height: host.current!.clientHeight }),
         menu: (key, event) => {
           const { left, top } = host.current!.getBoundingClientRect();

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { counted, duration, exact, quantity, short } from "./formatting";
+import { asciiNumbers, plainNumber, counted, duration, exact, quantity, short } from "./formatting";
 
 test("numbers have three figures at most", () => {
   const numbers = [0, 3, 0.12345, 12345, 1234567, 0.00001234, -0.5];
@@ -38,4 +38,14 @@ test("an exact number is the one that single precision holds, no more", () => {
 
 test("a time is told in seconds, minutes or hours", () => {
   assert.deepEqual([0, 40, 210, 7200].map(duration), ["0 s", "40 s", "3.5 min", "2 h"]);
+});
+
+test("numbers for other programs are ASCII, exact and without separators", () => {
+  const written = [-0, 12345678, -1234.5, 0.1, Math.fround(0.1), Math.fround(-1e-9), 2 ** 40 + 1, NaN, Infinity, -Infinity].map(plainNumber);
+  assert.deepEqual(written, ["0", "12345678", "-1234.5", "0.1", "0.1", "-1e-9", "1099511627777", "NaN", "inf", "-inf"]);
+  for (let i = 0; i < 1000; i++) {
+    const value = Math.fround((Math.random() - 0.5) * 10 ** (i % 60 - 30));
+    assert.equal(Math.fround(Number(plainNumber(value))), value);
+  }
+  assert.equal(asciiNumbers("−1.5 … ∞ and −∞, a − b"), "-1.5 … inf and -inf, a − b");
 });

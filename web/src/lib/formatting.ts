@@ -68,6 +68,23 @@ export function exact(value: number): string {
   return minus(size >= 1e7 || size < 1e-4 ? rounded.toExponential().replace("e+", "e") : String(rounded));
 }
 
+/**
+ * A number for other programs: ASCII, without thousands separators, and with all the digits that it has (of a float32 the
+ * shortest that identify it). Spreadsheets and pandas read it as a number.
+ */
+export function plainNumber(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  if (value === 0) return "0";
+  if (Number.isSafeInteger(value) || value !== Math.fround(value)) return String(value);
+  return String([6, 7, 8, 9].map((n) => Number(value.toPrecision(n))).find((rounded) => Math.fround(rounded) === value) ?? value);
+}
+
+/** A text with the signs of numbers in ASCII: a minus sign between letters or words stays as it is. */
+export function asciiNumbers(text: string): string {
+  return text.replace(/−(?=[\d.∞])/g, "-").replace(/∞/g, "inf");
+}
+
 /** A duration: `40 s`, `3.5 min`, `2 h`. */
 export function duration(value: number): string {
   const size = Math.abs(value);

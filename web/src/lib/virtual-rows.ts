@@ -1,5 +1,7 @@
 // Virtual scrolling for long tables: visible rows, sort order, keyboard movement.
 
+import { asciiNumbers } from "./formatting";
+
 /** Browsers limit the height of elements: for longer tables, one pixel of scrolling stands for several pixels of rows. */
 const TALLEST = 8_000_000;
 /** Extra rows rendered above and below the view, so that fast scrolling shows no gaps. */
@@ -110,9 +112,9 @@ export function upTo(n: number): Int32Array {
   return Int32Array.from({ length: n }, (_, i) => i);
 }
 
-/** Rows as text with tabs between the cells, as spreadsheets take it. */
+/** Rows as text with tabs between the cells, as spreadsheets take it; signs of numbers in ASCII. */
 export function toTsv(titles: readonly string[], rows: Iterable<number>, cell: (row: number, column: number) => string): string {
-  const clean = (text: string): string => text.replace(/[\t\r\n]+/g, " ");
+  const clean = (text: string): string => asciiNumbers(text.replace(/[\t\r\n]+/g, " "));
   const lines = [titles.map(clean).join("\t")];
   for (const row of rows) lines.push(titles.map((_, column) => clean(cell(row, column))).join("\t"));
   return lines.join("\n");

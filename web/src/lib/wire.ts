@@ -8,6 +8,8 @@ export type Scale = "log" | "linear" | "diverging";
 export type RunState = "live" | "ended" | "killed" | "unknown";
 export type RunKind = "run" | "trace" | "activations" | "result";
 export type TableSource = "batch" | "kept";
+export type TrainingState = "no gradient" | "not updated" | "frozen";
+export type LimitScale = "linear" | "log" | "symlog";
 export type Topic = "start" | "neurons" | "language";
 export type StatisticTier = "core" | "full" | "spectral_norm" | "group";
 export type StatisticUnit = "value" | "elements" | "share" | "flag";
@@ -297,6 +299,13 @@ export interface Image {
   ranges: [number, number][];
 }
 
+/** The served folders. */
+export interface FoldersView {
+  paths: string[];
+  /** Where the search for archives gave up, one sentence per folder; empty if every folder was searched. */
+  stopped: string[];
+}
+
 /** One entry of the viewer's list. */
 export interface RunItem {
   /** Short, stable across restarts, and safe in a URL. */
@@ -317,6 +326,10 @@ export interface RunItem {
   ranks: number[];
   /** Details of a collection or a saved result; None for runs and traces, and if it could not be opened. */
   page: PageItem | null;
+  /** Details of a saved trace; None for others, and if it could not be opened. */
+  trace: TraceItem | null;
+  /** The id in its manifest, which traces refer to; "" if unknown. */
+  archive: string;
 }
 
 /** One entry of the list: a collection or a saved result. */
@@ -343,6 +356,18 @@ export interface SiteItem {
   width: number;
   /** Largest unit number; the width minus 1, unless only some units were collected. */
   last: number;
+}
+
+/** What the list says about a saved trace. */
+export interface TraceItem {
+  /** Class of the traced model; "" for a trace of plain code. */
+  model: string;
+  /** Seconds since 1970; 0 if unknown. */
+  created: number;
+  /** `archive` of the run in whose step it was made; "" if it was not made in a step. */
+  run: string;
+  /** That step. */
+  step: number | null;
 }
 
 /** Everything about a run except statistics and values. */
@@ -376,6 +401,8 @@ export interface RunView {
   n_notes: number;
   /** Fields of samples at any step: text, label… */
   sample_fields: string[];
+  /** Whether any step kept values; then its samples can be selected, also if they have no fields. */
+  has_values: boolean;
   config: Record<string, unknown>;
   environment: Record<string, unknown>;
   /** Damage on disk that reading has found so far. */
@@ -414,6 +441,8 @@ export interface RowView {
   part: string;
   /** Other names of the same tensor, without passes. */
   names: string[];
+  /** For an input, its name in the forward of its module; else "". */
+  title: string;
 }
 
 /** A note logged during a run. */
@@ -479,7 +508,7 @@ export interface SamplesView {
   n_kept: number;
   fields: string[];
   items: SampleItem[];
-  /** Why there are none; "" if there are. */
+  /** Why none were kept, or why nothing is known about them; "" if neither is the case. */
   why_missing: string;
 }
 
@@ -527,6 +556,12 @@ export interface TensorView {
   part: string;
   names: string[];
   statistics: StatisticView[];
+  /** What the tensor holds: a code of `core.unusual.Contents`. */
+  contents: number;
+  /** Whether training does not reach the tensor. */
+  training: TrainingMark | null;
+  /** What "unusual" means. */
+  unusual_help: string;
   /** A sibling that differs by a factor of 100 or more. */
   sibling: Sibling | null;
   /** Number of units that are zero for the whole batch; None if units were not recorded. */
@@ -561,14 +596,50 @@ export interface StatisticView {
   value: number | null;
   /** "nan", "inf" or "-inf" if that is the value; "" for a number, and for statistics the tensor cannot have. */
   non_finite: string;
-  /** Robust z-score among recent steps of this tensor of the same kind; None if there are too few. */
-  z_history: number | null;
+  /** Robust z-score against its own past (`core/unusual.py`); None if that is too short. */
+  z_past: number | null;
   /** Robust z-score among tensors of the same role at this step; None if there are too few. */
-  z_step: number | null;
+  z_peers: number | null;
   /** Number of earlier steps compared with. */
-  n_history: number;
+  n_past: number;
   /** Number of other tensors compared with. */
-  n_step: number;
+  n_peers: number;
+  /** The median of its past. */
+  usual: number | null;
+  /** What is unusual about it; None for nothing. */
+  unusual: Unusual | null;
+}
+
+/** A statistic of a tensor that is unusual at a step. */
+export interface Unusual {
+  row: number;
+  statistic: string;
+  /** Robust z-score against its own past; None if that is too short. */
+  z_past: number | null;
+  /** Robust z-score among tensors of the same role at this step; None if there are too few. */
+  z_peers: number | null;
+  /** The value divided by the median of its past; None if that says nothing. */
+  ratio: number | null;
+  is_above: boolean;
+  /** A few words for a label: "×41 of usual". */
+  text: string;
+  /** A sentence with what it was compared with, and since when. */
+  about: string;
+}
+
+/** A tensor that training does not reach. */
+export interface TrainingMark {
+  /** The row of its value. */
+  row: number;
+  state: TrainingState;
+  /** The first recorded step of the same kind from which on it has been so without a break. */
+  since: number;
+  /** Whether `since` is the first recorded step of the kind. */
+  is_first: boolean;
+  /** A few words for a label: "no gradient since step 0". */
+  text: string;
+  /** A sentence with the reason, as far as it was recorded. */
+  about: string;
 }
 
 /** A tensor of the same name in a sibling module or another block, with a very different magnitude. */
@@ -673,12 +744,188 @@ export interface Statistic {
   undefined: string;
 }
 
+/** What stands out at a step; the same for the graph, the overview and the inspector. */
+export interface StepMarks {
+  step: number;
+  /** The strongest first. */
+  unusual: Unusual[];
+  /** Tensors without gradient or update. */
+  training: TrainingMark[];
+  /** What "unusual" means. */
+  help: string;
+}
+
+/** The limits of one statistic of one quantity over the steps of one kind. */
+export interface ColorLimits {
+  low: number;
+  high: number;
+  /** "log" for magnitudes, "symlog" around 0 for signed numbers, "linear" for shares and counts. */
+  scale: LimitScale;
+  /** Where a symlog scale becomes linear; 0 for other scales. */
+  knee: number;
+  /** How many steps were looked at. */
+  n_steps: number;
+  /** How many of them set no limits, because everything jumped by a factor of 100 or more. */
+  n_left_out: number;
+}
+
+/** All spikes of one curve. */
+export interface SpikesView {
+  /** What the curve shows. */
+  name: string;
+  spikes: SpikeView[];
+  /** Number of values on the curve. */
+  n_values: number;
+}
+
+/** One spike. */
+export interface SpikeView {
+  step: number;
+  /** The last step of the spike. */
+  until: number;
+  /** None if it is NaN or infinite. */
+  value: number | null;
+  /** The value divided by the median of the values before; None unless both are positive. */
+  ratio: number | null;
+  /** Whether its first step was recorded, not only logged. */
+  is_recorded: boolean;
+}
+
+/** What changed at one step. */
+export interface WhatChanged {
+  step: number;
+  /** What the curve shows. */
+  name: string;
+  /** A sentence in pieces; every second one is a number. */
+  verdict: string[];
+  /** Kind of the step; "" if it has none or was not recorded. */
+  kind: string;
+  /** Whether the step was recorded; else only logged values are known. */
+  is_recorded: boolean;
+  /** The nearest recorded steps, if this one was not. */
+  nearest: number[];
+  /** The most unusual first. */
+  tensors: ChangedTensor[];
+  /** Number of rows that were compared. */
+  n_tensors: number;
+  n_unusual: number;
+  /** Why there are none, or that there were too few steps before; else "". */
+  about_tensors: string;
+  /** The samples of the batch, the largest share of the loss or the most unusual first. */
+  samples: ChangedSample[];
+  /** What the samples are ordered by, as a phrase. */
+  order: string;
+  /** Number of samples in the batch if it is known, else of the kept ones. */
+  n_batch: number;
+  n_kept: number;
+  /** What is missing about the samples, and how to record it; "" if nothing is. */
+  about_samples: string;
+  /** One number per sample, for the unusual tensors that have one. */
+  strips: SampleStrip[];
+  /** Number of spikes of the curve whose step was recorded with ids of samples. */
+  n_spikes: number;
+  /** What unusual means. */
+  help: string;
+}
+
+/** The most unusual statistic of one row at the step. */
+export interface ChangedTensor {
+  row: number;
+  statistic: string;
+  /** None if it is not finite; `broken` says what it is. */
+  value: number | null;
+  /** "NaN" or "Inf" if the tensor has such elements and had none before; else "". */
+  broken: string;
+  /** The median over the steps before; None if there are too few. */
+  usual: number | null;
+  /** The value divided by `usual`; None for signed statistics, and if it was usually 0. */
+  ratio: number | null;
+  /** Robust z-score against its past. */
+  z_past: number | null;
+  /** Robust z-score against tensors of the same role at this step. */
+  z_peers: number | null;
+  n_past: number;
+  n_peers: number;
+  is_unusual: boolean;
+}
+
+/** One sample of the batch. */
+export interface ChangedSample {
+  /** Its number among the kept samples; None if it was not kept. */
+  number: number | null;
+  /** Its place in the batch, if numbers of the whole batch were recorded; else its number among the kept samples. */
+  position: number;
+  /** What is known about it; None if nothing is. */
+  item: SampleItem | null;
+  loss: number | null;
+  /** Its share of the summed loss of the samples whose loss is known. */
+  share: number | null;
+  /** The strongest z-score among the samples of this batch; None if all its numbers are usual. */
+  z: number | null;
+  /** The row in which it is most unusual. */
+  row: number | null;
+  /** Number of spikes whose batch had a kept sample of the same id, this one included; 0 if unknown. */
+  n_spikes: number;
+  /** Whether it passes the filters. */
+  does_pass: boolean;
+}
+
+/** One statistic of one tensor for each sample of the batch. */
+export interface SampleStrip {
+  row: number;
+  statistic: string;
+  /** By `ChangedSample.position`. */
+  values: (number | null)[];
+}
+
+/** What some filters leave of a run. Filters that were not understood are left out. */
+export interface FilterView {
+  terms: FilterTerm[];
+  /** The recorded steps that are left, in order. */
+  steps: number[];
+  /** The kept samples of each of these steps that pass, by number; None if all do. */
+  samples: number[][] | null;
+  /** Number of recorded steps. */
+  n_steps: number;
+  /** Number of kept samples that pass. */
+  n_samples: number;
+  /** Number of kept samples of all recorded steps. */
+  n_all_samples: number;
+  /** What this run can be filtered by, to suggest: `loss`, `kind`, `label`… */
+  names: string[];
+  examples: string;
+}
+
+/** One filter. */
+export interface FilterTerm {
+  /** As the user wrote it. */
+  text: string;
+  /** What it keeps: "steps whose logged loss is above 2"; "" if it was not understood. */
+  meaning: string;
+  /** Why it was not understood, and what would be; "" if it was. */
+  error: string;
+}
+
 /** Numbers with at least this z-score are outliers. */
 export const FAR = 5;
 /** Z-scores are clipped to this. */
 export const LARGEST = 99;
 /** Maximum number of elements that quantiles and histogram sample from a tensor. */
 export const N_SAMPLED = 1024;
+/** Code of `contents`: missing. */
+export const HOLDS_MISSING = 0;
+/** Code of `contents`: numbers. */
+export const HOLDS_NUMBERS = 1;
+/** Code of `contents`: zeros. */
+export const HOLDS_ZEROS = 2;
+/** Code of `contents`: nan. */
+export const HOLDS_NAN = 3;
+/** Code of `contents`: inf. */
+export const HOLDS_INF = 4;
+/** Code of `contents`: mask. */
+export const HOLDS_MASK = 5;
+/** Added to a code of `contents`: a buffer, whole numbers, a mask. */
+export const LEFT_OUT = 8;
 /** Defaults, also used for a statistic that is not in the table. */
 export const UNKNOWN: Statistic = { name: "", title: "", about: "", tier: "core", unit: "value", scale: "linear", is_signed: true, is_comparable: false, is_tracked: true, is_size: false, is_fault: false, part: "number", undefined: "" };
 /** All statistics, in display order. */
@@ -704,7 +951,7 @@ export const STATISTICS: readonly Statistic[] = [
   { ...UNKNOWN, name: "p75", title: "p75", about: "value that 75 % of the elements are below", part: "quantile" },
   { ...UNKNOWN, name: "p95", title: "p95", about: "value that 95 % of the elements are below", part: "quantile" },
   { ...UNKNOWN, name: "p99", title: "p99", about: "value that 99 % of the elements are below", part: "quantile" },
-  { ...UNKNOWN, name: "count", title: "elements", about: "number of elements", unit: "elements", scale: "log", is_signed: false, is_tracked: false },
+  { ...UNKNOWN, name: "count", title: "elements", about: "number of elements, exact at any size", unit: "elements", scale: "log", is_signed: false, is_tracked: false },
   { ...UNKNOWN, name: "low", title: "low", about: "where the histogram begins", is_tracked: false, part: "histogram" },
   { ...UNKNOWN, name: "high", title: "high", about: "where the histogram ends", is_tracked: false, part: "histogram" },
   { ...UNKNOWN, name: "h0", title: "h0", about: "share of elements in bin 0", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },

@@ -14,7 +14,7 @@ test("the first look needs no words", () => {
 
 test("every change comes back from the address", () => {
   const actions: Action[] = [
-    { do: "run", id: "a1" }, { do: "toggle run", id: "b2" }, { do: "run", id: "b2" }, { do: "tab", tab: "curves" }, { do: "kind", kind: "long & wide=2" }, { do: "step", step: 0 },
+    { do: "run", id: "a1" }, { do: "toggle run", id: "b2" }, { do: "run", id: "b2" }, { do: "tab", tab: "curves" }, { do: "kind", kind: "" }, { do: "kind", kind: "long & wide=2" }, { do: "step", step: 0 },
     { do: "iteration", iteration: 3 }, { do: "of", of: "grad/aux" }, { do: "sample", sample: 0 }, { do: "node", node: "h.0.attn/softmax:2#q" },
     { do: "part", part: "a,b" }, { do: "statistic", statistic: "abs_mean" }, { do: "since", step: 0 }, { do: "keep", name: "graph", text: "1-3,7 ~%" },
     { do: "follow" },

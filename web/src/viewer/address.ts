@@ -5,8 +5,10 @@ import { INITIAL, ORDER, type State, type Selector } from "./state";
 import { TAB_IDS } from "./tabs";
 
 const KEPT = "~";
-/** Changes of these panel states get their own history entry: collection or result, and unit. */
-const [PAGES, UNIT] = [["start", "neurons", "language"], "unit"];
+/** Stands for the kind "", because an empty parameter means all kinds. */
+const WITHOUT_KIND = "\0";
+/** Changes of these panel states get their own history entry: collection or result, spike, and unit. */
+const [PAGES, UNIT] = [["start", "neurons", "language", "spike", "spike.shows"], "unit"];
 
 /** The differences from the initial state, as text; "" for none. */
 export function toHash(state: State): string {
@@ -20,7 +22,7 @@ export function toHash(state: State): string {
   add("of", state.of, INITIAL.of);
   add("iteration", `${state.iteration}`, `${INITIAL.iteration}`);
   add("pass", `${state.pass}`, `${INITIAL.pass}`);
-  add("kind", state.kind ?? "");
+  add("kind", state.kind === "" ? WITHOUT_KIND : state.kind ?? "");
   add("step", `${state.step ?? ""}`);
   add("sample", `${state.sample ?? ""}`);
   add("statistic", state.statistic);
@@ -48,7 +50,7 @@ export function fromHash(hash: string): State {
     of: params.get("of") || INITIAL.of,
     iteration: number("iteration") ?? INITIAL.iteration,
     pass: number("pass") ?? INITIAL.pass,
-    kind: params.get("kind") || null,
+    kind: params.get("kind") === WITHOUT_KIND ? "" : params.get("kind") || null,
     step: number("step"),
     sample: number("sample"),
     statistic: params.get("statistic") ?? "",
@@ -61,7 +63,8 @@ export function fromHash(hash: string): State {
 /** Whether a change gets its own entry in the browser's history. */
 function isNewPlace(before: State, now: State): boolean {
   const place = ({ tab, active, node, kept }: State): (string | null | undefined)[] => [tab, active, node, ...PAGES.map((name) => kept[name]), kept[UNIT]];
-  return place(before).join("\n") !== place(now).join("\n");
+  // An address without a run means the first: naming it is no new place.
+  return place(before.active ? before : { ...before, active: now.active }).join("\n") !== place(now).join("\n");
 }
 
 /** Rate limit for URL changes, as browsers enforce one: burst, then changes per second. */

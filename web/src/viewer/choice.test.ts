@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choose, counterpart, nearest, optionsOf, describePasses, describePass, selectRow, siteOf, stepBy } from "./choice";
+import { choose, counterpart, describeSteps, nearest, optionsOf, describePasses, describePass, selectRow, siteOf, stepBy, stepNotice } from "./choice";
 import type { RowView, RunView } from "../lib/wire";
 import { exampleRun } from "./example";
 import { INITIAL, reduce, type Action, type State } from "./state";
@@ -34,6 +34,13 @@ test("a kind that a run does not have is not asked of it", () => {
   const state = after({ do: "kind", kind: "rare" }, { do: "step", step: 50 });
   assert.deepEqual([choose(other, state).kind, choose(other, state).step], [null, 50]);
   assert.equal(choose(run, state).kind, "rare");
+});
+
+test("steps without a kind can be selected alone, beside other kinds", () => {
+  const mixed = { ...run, kinds: ["", "eval"], kind_of: run.steps.map((_, place) => place % 2) };
+  assert.equal(choose(mixed, after({ do: "step", step: 110 })).step, 110);
+  assert.equal(choose(mixed, after({ do: "kind", kind: "" }, { do: "step", step: 110 })).step, 100);
+  assert.equal(choose(mixed, after({ do: "kind", kind: "eval" })).step, run.steps.at(-1));
 });
 
 test("following shows the newest of the kind", () => {
@@ -173,4 +180,24 @@ test("a run with other passes still has a counterpart for all of them together",
   const third = own.rows.find(({ site, pass_ }) => site === "cell" && pass_ === 3)!;
   assert.equal(counterpart(once, third), null);
   assert.equal(counterpart(once, third, { iteration: null, pass: null })?.site, "cell");
+});
+
+test("a step that was not recorded is named with the one that is shown instead, and so is one of another kind", () => {
+  const notice = (...actions: Action[]): string => stepNotice(run, after(...actions), choose(run, after(...actions)));
+  assert.equal(notice(), "");
+  assert.equal(notice({ do: "step", step: 120 }), "");
+  assert.equal(notice({ do: "step", step: 124 }), "step 124 was not recorded; nearest: 120");
+  assert.equal(notice({ do: "step", step: 99_999 }), "step 99,999 was not recorded; nearest: 390");
+  assert.equal(notice({ do: "kind", kind: "long" }, { do: "step", step: 100 }), "step 100 is not of kind long; nearest that is: 110");
+  assert.equal(notice({ do: "kind", kind: "long" }, { do: "step", step: 104 }), "step 104 was not recorded; nearest of kind long: 110");
+});
+
+test("never more steps are recorded than there are, wherever counting begins", () => {
+  const described = (steps: number[], logged: number[]): string => describeSteps({ ...run, steps, logged });
+  assert.equal(described(Array.from({ length: 12 }, (_, i) => i), [0, 11]), "12 recorded");
+  assert.equal(described(Array.from({ length: 12 }, (_, i) => i), [0, 10]), "12 recorded");
+  assert.equal(described([1000, 1010, 1020], [1000, 1029]), "3 recorded of 30");
+  assert.equal(described([0, 10, 20], []), "3 recorded of 21");
+  assert.equal(described([5], [0, 0]), "1 recorded of 6");
+  assert.equal(described([], [0, 9]), "none recorded yet");
 });

@@ -24,6 +24,8 @@ export interface Choice {
   readonly part: string;
   /** Number of the kept sample; null for the whole batch. */
   readonly sample: number | null;
+  /** The steps that the filters leave, as places in `run.steps`; null or missing if all are left. */
+  readonly left?: readonly number[] | null;
 }
 
 /** The passes that were chosen; null for all. */
@@ -34,8 +36,8 @@ export interface PassFilter {
 
 /** The options of the selectors, computed once per run. */
 export interface Options {
-  /** Places in `run.steps`, by kind; "" has all. */
-  readonly places: ReadonlyMap<string, readonly number[]>;
+  /** Places in `run.steps`, by kind; null has all, "" those without a kind. */
+  readonly places: ReadonlyMap<string | null, readonly number[]>;
   /** In the order of the rows. */
   readonly nodes: ReadonlyMap<string, readonly RowView[]>;
   /** Alias of a node → its name. */
@@ -56,7 +58,7 @@ export function optionsOf(run: RunView): Options {
 }
 
 function collectOptions(run: RunView): Options {
-  const places = new Map<string, number[]>([["", run.steps.map((_, place) => place)]]);
+  const places = new Map<string | null, number[]>([[null, run.steps.map((_, place) => place)]]);
   run.kinds.forEach((kind) => places.set(kind, []));
   run.kind_of.forEach((kind, place) => places.get(run.kinds[kind])?.push(place));
   const nodes = new Map<string, RowView[]>();
@@ -205,9 +207,26 @@ function least<T>(choices: readonly T[], far: (choice: T) => number): T | undefi
 function chosenStep(run: RunView, state: State): { kind: string | null; place: number } {
   const { places } = optionsOf(run);
   const kind = state.kind !== null && places.get(state.kind)?.length ? state.kind : null;
-  const possible = places.get(kind ?? "")!;
+  const possible = places.get(kind)!;
   if (state.step === null) return { kind, place: possible.at(-1) ?? -1 };
   return { kind, place: possible.length ? possible[nearest(possible, (place) => run.steps[place], state.step)] : -1 };
+}
+
+/** Says that another step is shown than the one asked for, and why; "" if it is the one. */
+export function stepNotice(run: RunView, { step: asked }: State, { step, kind }: Choice): string {
+  if (asked === null || step < 0 || asked === step) return "";
+  const [own, other] = [asked.toLocaleString("en"), step.toLocaleString("en")];
+  if (run.steps.includes(asked)) return `step ${own} is not of kind ${kind}; nearest that is: ${other}`;
+  return `step ${own} was not recorded; nearest${kind === null ? "" : ` of kind ${kind}`}: ${other}`;
+}
+
+/** How many of the steps of a run were recorded: `12 recorded of 120`. */
+export function describeSteps({ steps, logged }: RunView): string {
+  if (!steps.length) return "none recorded yet";
+  // Counted, because the number of the last step says little: counting may begin at 0, at 1, or where a checkpoint ended.
+  const n = Math.max(steps.at(-1)!, logged[1] ?? 0) - Math.min(steps[0], logged[0] ?? Infinity) + 1;
+  const recorded = `${steps.length.toLocaleString("en")} recorded`;
+  return n > steps.length ? `${recorded} of ${n.toLocaleString("en")}` : recorded;
 }
 
 /** The index of the item whose number is nearest to one, where numbers rise; the lower one of two. */
@@ -221,9 +240,17 @@ export function nearest<T>(items: readonly T[], number: (item: T) => number, to:
   return low > 0 && to - number(items[low - 1]) <= Math.abs(number(items[low]) - to) ? low - 1 : low;
 }
 
+/** The places of a kind that the filters leave. */
+export function placesLeft(run: RunView, kind: string | null, left: Choice["left"]): readonly number[] {
+  const places = optionsOf(run).places.get(kind) ?? [];
+  if (!left) return places;
+  const of = kind === null ? -1 : run.kinds.indexOf(kind);
+  return of < 0 ? left : left.filter((place) => run.kind_of[place] === of);
+}
+
 /** The index of the step that is `by` recorded steps of a kind away, clamped to the ends. */
-export function stepBy(run: RunView, place: number, by: number, kind: string | null): number {
-  const possible = optionsOf(run).places.get(kind ?? "") ?? [];
+export function stepBy(run: RunView, place: number, by: number, kind: string | null, left: Choice["left"] = null): number {
+  const possible = placesLeft(run, kind, left);
   if (!possible.length) return place;
   const at = nearest(possible, (other) => other, place);
   const isBetween = possible[at] !== place;

@@ -3,6 +3,8 @@
 import { type Choice, optionsOf, rowsOfNode, stepBy } from "./choice";
 import type { RunView } from "../lib/wire";
 import type { Command } from "./keys";
+import type { LeftByFilters } from "./filters/use-filter";
+import type { CurveSpikes } from "./spike/use-curve-spikes";
 import type { Action, State } from "./state";
 import { TAB_IDS } from "./tabs";
 
@@ -17,6 +19,12 @@ export interface CommandContext {
   readonly help: () => void;
   readonly palette: () => void;
   readonly inspector: () => void;
+  /** Open the bar of filters. */
+  readonly filter: () => void;
+  /** What the filters leave. */
+  readonly left: LeftByFilters;
+  /** The spikes of the timeline's curve; missing until they are known. */
+  readonly spikes?: CurveSpikes;
   /** Show a short message. */
   readonly notify: (sentence: string) => void;
   /** Subscribe to the command that opens the step input. Returns a function that unsubscribes. */
@@ -24,8 +32,8 @@ export interface CommandContext {
   readonly type: () => void;
 }
 
-const PLAIN: Partial<Record<Command, "turn" | "help" | "palette" | "inspector" | "type">> = {
-  theme: "turn", help: "help", palette: "palette", inspector: "inspector", "type step": "type",
+const PLAIN: Partial<Record<Command, "turn" | "help" | "palette" | "inspector" | "filter" | "type">> = {
+  theme: "turn", help: "help", palette: "palette", inspector: "inspector", filter: "filter", "type step": "type",
 };
 
 /** Whether there was something to do. */
@@ -51,7 +59,7 @@ export function whyNot(command: Command, { run, choice, nKept }: Pick<CommandCon
     case "next iteration": return "Steps of this run have no iterations.";
     case "next pass": return "No module of this run ran more than once per step.";
     case "next of": return choice.node === null ? "Only values were recorded in this run." : "Nothing else was recorded for the selected tensor.";
-    case "next sample": return nKept === 0 || !run.sample_fields.length ? "No samples kept at this step. Record with samples=8 to keep eight." : "";
+    case "next sample": return nKept === 0 || !run.has_values ? "No samples kept at this step. Record with samples=8 to keep eight." : "";
     case "next part": return choice.node === null ? "No node selected." : "The selected node has only one tensor.";
     case "next run": return "Only one run is shown. Click the dot of another run to overlay it.";
     default: return "";
@@ -66,12 +74,12 @@ export function actionOf(command: Command, { run, state, choice, nKept }: Pick<C
   const to = (place: number): Action | null => (place < 0 ? null : { do: "step", step: run.steps[place] });
   const own = choice.place < 0 ? null : run.kinds[run.kind_of[choice.place]] ?? null;
   switch (command) {
-    case "earlier": return to(stepBy(run, choice.place, -1, choice.kind));
-    case "later": return to(stepBy(run, choice.place, 1, choice.kind));
-    case "earlier of kind": return to(stepBy(run, choice.place, -1, own));
-    case "later of kind": return to(stepBy(run, choice.place, 1, own));
-    case "first": return to(stepBy(run, choice.place, -Infinity, choice.kind));
-    case "last": return to(stepBy(run, choice.place, Infinity, choice.kind));
+    case "earlier": return to(stepBy(run, choice.place, -1, choice.kind, choice.left));
+    case "later": return to(stepBy(run, choice.place, 1, choice.kind, choice.left));
+    case "earlier of kind": return to(stepBy(run, choice.place, -1, own, choice.left));
+    case "later of kind": return to(stepBy(run, choice.place, 1, own, choice.left));
+    case "first": return to(stepBy(run, choice.place, -Infinity, choice.kind, choice.left));
+    case "last": return to(stepBy(run, choice.place, Infinity, choice.kind, choice.left));
     case "follow": return state.step === null ? to(choice.place) : { do: "follow" };
     case "next kind": {
       if (run.kinds.length < 2) return null;
@@ -87,7 +95,7 @@ export function actionOf(command: Command, { run, state, choice, nKept }: Pick<C
     }
     case "next sample": {
       // While the number of samples is unknown, select the next one; it is shown once it has loaded.
-      if (nKept === null && run.sample_fields.length) return { do: "sample", sample: (choice.sample ?? -1) + 1 };
+      if (nKept === null && run.has_values) return { do: "sample", sample: (choice.sample ?? -1) + 1 };
       return nKept ? { do: "sample", sample: ((choice.sample ?? -1) + 1) % nKept } : null;
     }
     case "batch": return choice.sample === null ? null : { do: "sample", sample: null };

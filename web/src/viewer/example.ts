@@ -4,7 +4,7 @@ import type { RowView, RunItem, RunView } from "../lib/wire";
 
 export function exampleItem(id: string, also: Partial<RunItem> = {}): RunItem {
   return {
-    id, name: `demo/${id}`, path: `demo/${id}`, kind: "run", state: "ended", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], damage: [], ranks: [0], page: null,
+    id, name: `demo/${id}`, path: `demo/${id}`, kind: "run", state: "ended", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], damage: [], ranks: [0], page: null, trace: null, archive: "",
     ...also,
   };
 }
@@ -16,7 +16,7 @@ export function exampleRun(id: string, { nSteps = 40, nModules = 4 } = {}): RunV
   const kindOf = steps.map((_, i) => (i % 10 === 9 ? 2 : i % 3 === 2 ? 1 : 0));
   const rows: RowView[] = [];
   const add = (site: string, of: string, iteration: number, role = "value", also: Partial<RowView> = {}): void =>
-    void rows.push({ row: rows.length, site, of, iteration, pass_: 1, n_passes: iteration ? 3 : 1, role, node: "", part: "", names: [], ...also });
+    void rows.push({ row: rows.length, site, of, iteration, pass_: 1, n_passes: iteration ? 3 : 1, role, node: "", part: "", names: [], title: "", ...also });
   add("input", "value", 0, "input");
   for (let module = 0; module < nModules; module++) {
     for (const iteration of [1, 2, 3]) {
@@ -36,6 +36,6 @@ export function exampleRun(id: string, { nSteps = 40, nModules = 4 } = {}): RunV
     statistics: ["mean", "abs_mean", "std", "min", "max", "norm"], digest: "1", edition: "1", iterations: [1, 2, 3], losses: ["aux"], scalars: ["loss", "lr"], logged: steps.length ? [0, steps.at(-1)!] : [],
     n_notes: 1,
     notes: [{ step: 30, time: 1.7e9, level: "warning", text: "the loss jumped", about: {} }],
-    sample_fields: ["text"], config: {}, environment: {}, damage: [], lost: [],
+    sample_fields: ["text"], has_values: true, config: {}, environment: {}, damage: [], lost: [],
   };
 }

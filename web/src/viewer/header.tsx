@@ -6,24 +6,12 @@ import { Icon, Logo } from "../graph/icons";
 import { counted } from "../lib/formatting";
 import type { RunItem } from "../lib/wire";
 import { RANK } from "./data/api";
+import type { Runs } from "./data/use-runs";
 import type { Action, State } from "./state";
 import { tabOf, type Tab } from "./tabs";
 
 /** Up to this many runs, each has a chip, shown or not. */
 const FEW = 3;
-/** The colors `--run-0` to `--run-5` of viewer.css. */
-const N_COLORS = 6;
-
-const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [8, 4], [2, 3], [10, 3, 2, 3], [5, 3], [1, 3]];
-
-export function runColor(place: number): string {
-  return `var(--run-${place % N_COLORS})`;
-}
-
-export function runDash(place: number): readonly number[] | undefined {
-  return DASHES[place % N_COLORS];
-}
-
 const STATES: Readonly<Record<RunItem["state"], string>> = { live: "recording", ended: "", killed: "stopped early", unknown: "" };
 
 interface Props {
@@ -31,6 +19,8 @@ interface Props {
   readonly tabs: readonly Tab[];
   /** Ids of those on the page. */
   readonly shown: readonly string[];
+  /** Color and letter of those, by id; other runs are gray. */
+  readonly looks: Runs["looks"];
   readonly active: string;
   /** Id → why it cannot be shown. */
   readonly errors: ReadonlyMap<string, string>;
@@ -85,14 +75,16 @@ function isMac(): boolean {
   return /Mac|iPhone|iPad/.test(navigator.platform);
 }
 
-function Chips({ items, shown, active, errors, act }: Props) {
+function Chips({ items, shown, looks, active, errors, act }: Props) {
   const [isOpen, setOpen] = useState(false);
-  const chips = items.length <= FEW ? items : items.filter(({ id }) => shown.includes(id));
+  // In the order of their letters; if every run has a chip, each stays where it is.
+  const chips = items.length <= FEW ? items : shown.flatMap((id) => items.find((item) => item.id === id) ?? []);
+  const isCompact = chips.length > FEW;
   return (
     <div class="chips">
       <div class="chip-row">
         {chips.map((item) => (
-          <Chip key={item.id} item={item} color={runColor(items.indexOf(item))} isShown={shown.includes(item.id)} isActive={item.id === active}
+          <Chip key={item.id} item={item} look={looks.get(item.id)} isCompact={isCompact && item.id !== active} letter={shown.length > 1 ? looks.get(item.id)?.letter ?? "" : ""} isShown={shown.includes(item.id)} isActive={item.id === active}
             isOnly={shown.length < 2} error={errors.get(item.id) ?? ""} act={act} />
         ))}
       </div>
@@ -101,21 +93,28 @@ function Chips({ items, shown, active, errors, act }: Props) {
           {items.length - chips.length > 0 ? `+ ${items.length - chips.length}` : "runs"}<Icon name="down" />
         </button>
       )}
-      {isOpen && <RunList items={items} shown={shown} active={active} act={act} onClose={() => setOpen(false)} />}
+      {isOpen && <RunList items={items} shown={shown} looks={looks} active={active} act={act} onClose={() => setOpen(false)} />}
     </div>
   );
 }
 
-function Chip(props: { item: RunItem; color: string; isShown: boolean; isActive: boolean; isOnly: boolean; error: string; act: Props["act"] }) {
-  const { item, color, isShown, isActive, isOnly, error, act } = props;
+/** The dot of a run in its color; with several runs on the page it holds the letter of the run. */
+function RunMark({ letter }: { letter: string }) {
+  return <i class={`chip-mark${letter ? " lettered" : ""}`}>{letter}</i>;
+}
+
+function Chip(props: { item: RunItem; look: ReturnType<Props["looks"]["get"]>; isCompact: boolean; letter: string; isShown: boolean; isActive: boolean; isOnly: boolean; error: string; act: Props["act"] }) {
+  const { item, look, isCompact, letter, isShown, isActive, isOnly, error, act } = props;
   const trouble = error || item.damage[0] || "";
   return (
-    <span class={`chip${isActive ? " active" : ""}${isShown ? "" : " off"}`} style={{ "--own": color }}>
+    <span class={`chip${isActive ? " active" : ""}${isShown ? "" : " off"}${isCompact ? " compact" : ""}`} style={{ "--own": look?.color ?? "var(--soft)" }}>
       <button type="button" class="chip-dot" aria-pressed={isShown} disabled={isShown && isOnly}
         title={isShown ? (isOnly ? "The only run shown" : `Hide ${item.name}`) : `Overlay ${item.name}`}
-        aria-label={`Show ${item.name}`} onClick={() => act({ do: "toggle run", id: item.id })}><i /></button>
-      <button type="button" class="chip-name" aria-current={isActive} title={about(item, trouble)}
-        onClick={({ shiftKey, ctrlKey, metaKey }) => act({ do: shiftKey || ctrlKey || metaKey ? "toggle run" : "run", id: item.id })}>{item.name}</button>
+        aria-label={`Show ${item.name}`} onClick={() => act({ do: "toggle run", id: item.id })}><RunMark letter={letter} /></button>
+      <button type="button" class="chip-name" aria-label={item.name} aria-current={isActive} title={about(item, trouble)}
+        onClick={({ shiftKey, ctrlKey, metaKey }) => act({ do: shiftKey || ctrlKey || metaKey ? "toggle run" : "run", id: item.id })}>
+        {isCompact ? <><RunMark letter={letter} /><span>{item.name}</span></> : look?.shortName ?? item.name}
+      </button>
       {trouble && <span class="chip-warn" title={trouble}><Icon name="warn" /></span>}
     </span>
   );
@@ -128,7 +127,7 @@ function about({ path, n_steps, n_tensors, ranks, id, state }: RunItem, trouble:
 }
 
 /** All runs of the folder, with checkboxes to show and hide them. */
-function RunList({ items, shown, active, act, onClose }: Pick<Props, "items" | "shown" | "active" | "act"> & { onClose(): void }) {
+function RunList({ items, shown, looks, active, act, onClose }: Pick<Props, "items" | "shown" | "looks" | "active" | "act"> & { onClose(): void }) {
   const [query, setQuery] = useState("");
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -150,11 +149,11 @@ function RunList({ items, shown, active, act, onClose }: Pick<Props, "items" | "
       <input type="text" placeholder="Search runs" aria-label="Search runs" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
       <ul>
         {found.slice(0, 300).map((item) => (
-          <li key={item.id} class={item.id === active ? "active" : ""} style={{ "--own": runColor(items.indexOf(item)) }}>
+          <li key={item.id} class={item.id === active ? "active" : ""} style={{ "--own": looks.get(item.id)?.color ?? "var(--line)" }}>
             <label title={item.path}>
               <input type="checkbox" checked={shown.includes(item.id)} disabled={shown.length < 2 && shown.includes(item.id)}
                 onChange={() => act({ do: "toggle run", id: item.id })} />
-              <i class="chip-mark" />
+              <RunMark letter={shown.length > 1 ? looks.get(item.id)?.letter ?? "" : ""} />
             </label>
             <button type="button" onClick={() => { act({ do: "run", id: item.id }); onClose(); }}>
               <b>{item.name}</b> <span class="quiet">{counted(item.n_steps, "step")}{item.state === "live" ? " · recording" : item.state === "killed" ? " · stopped early" : ""}</span>

@@ -6,7 +6,7 @@ import { TAB_IDS, TABS, tabOf, type Tab } from "./tabs";
 
 const VIEWER_COMMANDS = [
   "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next pass", "next of", "next sample",
-  "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette",
+  "batch", "next part", "next run", "inspector", "filter", "search", "help", "theme", "palette",
 ] as const;
 /** The id of a tab is also the command that opens it. */
 export type Command = (typeof VIEWER_COMMANDS)[number] | Tab;
@@ -31,6 +31,8 @@ export const KEYS: readonly Row[] = [
   ["m", "next tensor of the same node", { m: "next part" }],
   ["x", "next shown run", { x: "next run" }],
   ["i", "open or close the inspector", { i: "inspector" }],
+  ["F", "filter steps and samples", { F: "filter" }],
+  ["n · p", "next · previous spike, while “What changed here” is open", {}],
   ["/", "search on this tab: nodes, tensors, notes, units", { "/": "search" }],
   [`${TABS[0].key} … ${TABS[TABS.length - 1].key}`, TABS.map(({ title }) => title).join(", "), Object.fromEntries(TABS.map(({ key, id }) => [key, id]))],
   [PALETTE, "search tensors, steps, runs and commands", {}],

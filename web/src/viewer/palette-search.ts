@@ -29,6 +29,7 @@ const COMMAND_ITEMS: readonly (readonly [string, string, Command])[] = [
   ["Next shown run", "x", "next run"],
   ["Go to a step by number", "g", "type step"],
   ["Open or close the inspector", "i", "inspector"],
+  ["Filter steps and samples", "F", "filter"],
   ["Toggle dark mode", "t", "theme"],
   ["Help and keyboard shortcuts", "?", "help"],
 ];

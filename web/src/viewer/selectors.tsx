@@ -1,14 +1,16 @@
 // The selector bar: step, kind of step, iteration, pass, quantity, part, batch or sample.
 
 import type { RefObject } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { IconButton, Labeled, Menu, Segments, type Choice as Segment } from "../graph/controls";
 import { quantityName } from "../lib/values/quantity";
-import type { RunView, SamplesView } from "../lib/wire";
+import type { RunItem, RunView, SamplesView } from "../lib/wire";
 import { baseOf, RANK } from "./data/api";
-import { optionsOf, rowsOfNode } from "./choice";
+import { describeSteps, optionsOf, rowsOfNode, stepNotice } from "./choice";
+import { showTrace, traceOfStep } from "./data/traces";
 import { actionOf, partsOf, type CommandContext } from "./commands";
 import { StepSlider } from "./charts/step-slider";
+import { FilterButton } from "./filters/bar";
 import { isRunTab, tabOf } from "./tabs";
 
 /** More options than this become a menu. */
@@ -48,9 +50,11 @@ function isCrowded(box: HTMLElement): boolean {
 
 interface Props extends Omit<preact.ComponentProps<typeof StepSlider>, "ref" | "key"> {
   readonly samples: SamplesView | undefined;
+  /** All entries of the folder. */
+  readonly items: readonly RunItem[];
 }
 
-export function Selectors({ running, samples, span, hoverSync, isDark }: Props) {
+export function Selectors({ running, samples, items, span, hoverSync, isDark }: Props) {
   const { run, choice, act, state } = running;
   const tab = tabOf(state.tab);
   const selects = isRunTab(tab) ? tab.selects : "step";
@@ -65,7 +69,7 @@ export function Selectors({ running, samples, span, hoverSync, isDark }: Props) 
   return (
     <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="Selectors">
       <div class="labeled step-selector">
-        <span class="label">Step · {describeSteps(run)}</span>
+        <span class="label">Step · {describeSteps(run)}<StepNotice text={stepNotice(run, state, choice)} /><TraceLink running={running} items={items} /><FilterButton act={act} left={running.left} /></span>
         <div class="step-line">
           <IconButton icon="left" title="Previous recorded step (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
           <StepSlider running={running} span={span} hoverSync={hoverSync} isDark={isDark} />
@@ -80,8 +84,9 @@ export function Selectors({ running, samples, span, hoverSync, isDark }: Props) 
             choices={ranks.map((rank) => [`${rank}`, `${rank}`, true])} />
         )}
         {run.kinds.length > 1 && (
-          <Selector name="Kind of step" isTight={isTight} class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
-            choices={["", ...run.kinds.filter(Boolean)].map((kind) => [kind, kind || "all", true])} />
+          <Selector name="Kind of step" isTight={isTight} class="of-steps" about="k" value={`${choice.kind === null ? -1 : run.kinds.indexOf(choice.kind)}`}
+            onChoose={(number) => act({ do: "kind", kind: run.kinds[Number(number)] ?? null })}
+            choices={[["-1", "all", true], ...run.kinds.map((kind, number) => [`${number}`, kind || "no kind", true] as const)]} />
         )}
         {iterations.length > 1 && (
           <Selector name="Iteration" isTight={isTight} about="e" value={`${state.iteration > 0 ? choice.iteration : 0}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
@@ -105,16 +110,27 @@ export function Selectors({ running, samples, span, hoverSync, isDark }: Props) 
   );
 }
 
+/** That another step is shown than the one asked for. Always in the page, so that screen readers announce it. */
+function StepNotice({ text }: { text: string }) {
+  return <span class="step-notice" role="status">{text}</span>;
+}
+
+/** Leads to the trace that was made in the selected step, or in one of the same structure. */
+function TraceLink({ running: { run, choice, act }, items }: { running: CommandContext; items: readonly RunItem[] }) {
+  const found = useMemo(() => traceOfStep(items, run, choice.step), [items, run, choice.step]);
+  if (!found) return null;
+  const made = `step ${found.item.trace!.step!.toLocaleString("en")}`;
+  const title = found.isSameStep ? `${found.item.name} was made in this step` : `${found.item.name} was made in ${made}, which has the same structure`;
+  return (
+    <button type="button" class="link trace-link" title={title} onClick={() => showTrace(found.item.id).forEach(act)}>
+      {found.isSameStep ? "trace of this step" : `trace of ${made}`}
+    </button>
+  );
+}
+
 function go(running: CommandContext, command: "earlier" | "later"): void {
   const action = actionOf(command, running);
   if (action) running.act(action);
-}
-
-function describeSteps({ steps, logged }: RunView): string {
-  if (!steps.length) return "none recorded yet";
-  const recorded = `${steps.length.toLocaleString("en")} recorded`;
-  const lastLogged = logged[1] ?? 0;
-  return lastLogged > (steps.at(-1) ?? 0) ? `${recorded}, logged to step ${lastLogged.toLocaleString("en")}` : recorded;
 }
 
 /** A segmented control, or a menu for many options. Options that the selected tensor lacks are faint, but selectable. */
@@ -155,7 +171,7 @@ function SampleSelector({ running, samples }: { running: CommandContext; samples
         <button type="button" role="radio" aria-checked={choice.sample === null} class={choice.sample === null ? "on" : ""}
           title="Statistics of the whole batch (B)" onClick={() => act({ do: "sample", sample: null })}>batch</button>
         {isKnown ? (
-          <span class={`sample-menu${choice.sample === null ? "" : " on"}`}>
+          <span title={samples.items.length ? undefined : samples.why_missing} class={`sample-menu${choice.sample === null ? "" : " on"}`}>
             <Menu name="One sample (b)" value={`${choice.sample ?? ""}`}
               choices={[...(choice.sample === null ? [["", "one sample"] as const] : []), ...Array.from({ length: nKept }, (_, i) => [`${i}`, name(i)] as const)]}
               onChoose={(value) => act({ do: "sample", sample: value === "" ? null : Number(value) })} />

@@ -7,6 +7,7 @@ import { Splitter } from "../graph/splitter";
 import type { Choice } from "./choice";
 import { InspectorPanel } from "./panels/inspector";
 import type { PanelProps } from "./panels/props";
+import { SPIKE } from "./spike/address";
 import type { Action, State } from "./state";
 import { useNarrow } from "./use-narrow";
 
@@ -16,14 +17,14 @@ const CLICK = 4;
 /** Minimum height left for the panel above, in pixels. */
 const ABOVE = 120;
 
-/** In a narrow window, the inspector opens with the first selected tensor. */
-function isOpen({ kept }: State, { row }: Choice, isNarrow: boolean): boolean {
-  return kept[KEPT] === "open" || (kept[KEPT] !== "shut" && (row !== null || !isNarrow));
+/** The inspector opens with the first selected tensor, or with a spike: before, the graph has its room. */
+function isOpen({ kept, node }: State, { row }: Choice): boolean {
+  return kept[KEPT] === "open" || (kept[KEPT] !== "shut" && (row !== null || node !== null || kept[SPIKE] !== undefined));
 }
 
 /** Open the inspector, or shut it. */
-export function toggleInspector(state: State, choice: Choice, isNarrow: boolean): Action {
-  const text = isOpen(state, choice, isNarrow) ? "shut" : choice.row === null && isNarrow ? "open" : "";
+export function toggleInspector(state: State, choice: Choice): Action {
+  const text = isOpen(state, choice) ? "shut" : choice.row === null ? "open" : "";
   return { do: "keep", name: KEPT, text };
 }
 
@@ -33,8 +34,8 @@ export function SplitPane({ children, ...props }: PanelProps & { children: Compo
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(() => Math.round(Math.min(640, Math.max(360, innerWidth * 0.385))));
   const [height, setHeight] = useState<number | null>(null);
-  const is = isOpen(state, choice, isNarrow);
-  const turn = (): void => act(toggleInspector(state, choice, isNarrow));
+  const is = isOpen(state, choice);
+  const turn = (): void => act(toggleInspector(state, choice));
   const title = `${is ? "Close" : "Open"} the inspector (i)`;
   return (
     <div class={`body${is ? "" : " alone"}`} ref={box} style={{ "--panel-width": `${width}px`, "--panel-height": height === null ? "52%" : `${height}px` }}>

@@ -3,7 +3,7 @@
 // The table is read while modules load, so nothing that a panel imports may import this file (types excepted).
 
 import type { JSX } from "preact";
-import type { RunItem, Topic } from "../lib/wire";
+import type { RunItem, RunView, Topic } from "../lib/wire";
 import type { Client } from "./data/client";
 import { onTab } from "./data/pages";
 import { GraphPanel } from "./graph/panel";
@@ -46,6 +46,9 @@ export interface FolderTab extends Entry {
 export interface FolderProps {
   /** All entries of the folder; null until loaded. */
   readonly items: readonly RunItem[] | null;
+  /** The selected run and step; null and -1 for none. */
+  readonly run: RunView | null;
+  readonly step: number;
   readonly state: State;
   readonly act: (action: Action) => void;
   readonly client: Client;

@@ -5,12 +5,12 @@ import { takesKeys } from "../graph/keyboard";
 import { useTheme } from "../graph/hooks/use-theme";
 import type { RunView } from "../lib/wire";
 import "../style/index.css";
-import "../style/viewer.css";
-import "../style/viewer-bars.css";
-import "../style/viewer-panels.css";
-import "../style/viewer-narrow.css";
+import "../style/viewer/index.css";
+import "../style/viewer/bars.css";
+import "../style/viewer/panels.css";
+import "../style/viewer/narrow.css";
 import { fromHash, useAddress } from "./address";
-import { matrixQuery, samplesQuery, tensorQuery, type Paint } from "./data/api";
+import { foldersQuery, matrixQuery, samplesQuery, tensorQuery, type Paint } from "./data/api";
 import { toggleInspector } from "./split-pane";
 import { choose, stepBy, type Choice } from "./choice";
 import type { Client } from "./data/client";
@@ -32,8 +32,11 @@ import { Timeline } from "./charts/timeline";
 import { TabPanel } from "./panels/tab-panel";
 import { firstTab, folderTabs, isRunTab, TAB_IDS, tabOf, visibleTabs, type FolderProps, type Tab } from "./tabs";
 import { useQuery } from "./data/use-query";
-import { useNarrow } from "./use-narrow";
 import { useRuns } from "./data/use-runs";
+import { BAR } from "./filters/address";
+import { FilterBar } from "./filters/bar";
+import { useFilter } from "./filters/use-filter";
+import { useTimelineSpikes } from "./spike/use-timeline-spikes";
 
 const THEME = "cutaway.theme";
 
@@ -79,9 +82,12 @@ function ViewerContent({ client, element }: { client: Client; element: HTMLEleme
   // Samples load at once only if one is selected, else once the step has settled.
   const settled = useSettled(step);
   const at = state.sample === null ? settled : step;
-  const samples = useQuery(client, run && run.steps.includes(at) && run.sample_fields.length ? samplesQuery(run.item.id, at) : null).value;
+  const samples = useQuery(client, run && run.steps.includes(at) && run.has_values ? samplesQuery(run.item.id, at) : null).value;
   const nKept = samples?.n_kept ?? 0;
-  const choice = useMemo(() => (run ? choose(run, state, samples ? nKept : Infinity) : null), [run, state, samples, nKept]);
+  const filtered = useFilter(client, run, state);
+  const { left } = filtered;
+  const choice = useMemo(() => (run ? { ...choose(run, state, samples ? nKept : Infinity), left } : null), [run, state, samples, nKept, left]);
+  const spikes = useTimelineSpikes({ run, state, act, client });
   usePrefetch(client, run, choice, paintOf(state.kept));
   useEffect(() => {
     document.title = run ? `${run.item.name}${step >= 0 ? ` · step ${step.toLocaleString("en")}` : ""} · Cutaway` : "Cutaway";
@@ -90,12 +96,12 @@ function ViewerContent({ client, element }: { client: Client; element: HTMLEleme
   const hoverSync = useMemo(makeHoverSync, []);
   const typing = useMemo(makeStepInput, []);
   const span = useMemo(() => spanOf(runs.map(({ view }) => view)), [runs]);
-  const isNarrow = useNarrow();
   const { message, notify } = useToast();
   const running: CommandContext | null = run && choice && {
-    run, state: shown.length ? { ...state, runs: shown, active } : state, choice, nKept: run.sample_fields.length && !samples ? null : nKept, act, turn,
-    help: () => setOpen("help"), palette: () => setOpen("palette"), inspector: () => act(toggleInspector(state, choice, isNarrow)), notify,
-    onType: typing.listen, type: typing.begin,
+    run, state: shown.length ? { ...state, runs: shown, active } : state, choice, nKept: run.has_values && !samples ? null : nKept, act, turn,
+    help: () => setOpen("help"), palette: () => setOpen("palette"), inspector: () => act(toggleInspector(state, choice)), notify,
+    onType: typing.listen, type: typing.begin, left: filtered, spikes,
+    filter: () => act({ do: "keep", name: BAR, text: "open" }),
   };
   const command = (asked: Command): boolean => {
     if (asked === "search") {
@@ -113,17 +119,21 @@ function ViewerContent({ client, element }: { client: Client; element: HTMLEleme
   };
   useCommands(element, state.tab, command);
 
+  // After the list, whose search it is about.
+  const stopped = useQuery(client, items ? foldersQuery() : null).value?.stopped ?? [];
   const tabs = visibleTabs(items ?? [], state.tab);
   const isOfRun = isRunTab(tabOf(state.tab));
   const props: PanelProps | null = run && choice && { run, runs, state, choice, act, client, isDark };
   return (
     <>
-      <Header items={known.chips} tabs={tabs} shown={shown} active={active} errors={known.errors} state={state} step={step} act={act}
+      <Header items={known.chips} tabs={tabs} shown={shown} looks={known.looks} active={active} errors={known.errors} state={state} step={step} act={act}
         onPalette={() => setOpen("palette")} onHelp={() => setOpen("help")} onTheme={turn} onFollow={() => command("follow")} />
       {!known.isConnected && <div class="banner" role="alert"><span class="banner-text">The server is not responding. Loaded data stays visible, and the page reconnects by itself. Is cutaway view still running?</span></div>}
-      {running && isOfRun && <Selectors running={running} samples={samples} span={span} hoverSync={hoverSync} isDark={isDark} />}
+      {stopped.map((sentence) => <div class="banner" role="status" key={sentence}><span class="banner-text">Not all folders were searched: {sentence}</span></div>)}
+      {running && isOfRun && <Selectors running={running} items={items ?? []} samples={samples} span={span} hoverSync={hoverSync} isDark={isDark} />}
+      {props && isOfRun && <FilterBar {...props} left={filtered} />}
       <main class="tab-panels" id="panel">
-        <Tabs props={props} folder={{ items, state, act, client, isDark, onTheme: turn, onHelp: () => setOpen("help") }} reason={reasonOf(known, act)} />
+        <Tabs props={props} folder={{ items, run, step, state, act, client, isDark, onTheme: turn, onHelp: () => setOpen("help") }} reason={reasonOf(known, act)} />
       </main>
       {props && isOfRun && <Timeline {...props} span={span} hoverSync={hoverSync} />}
       <Toast message={message} />
@@ -198,7 +208,7 @@ function usePrefetch(client: Client, run: RunView | null, choice: Choice | null,
   useEffect(() => {
     if (!key || !run || !choice) return undefined;
     const timer = setTimeout(() => {
-      const places = [1, -1, 2, -2, 3].map((by) => stepBy(run, choice.place, by, choice.kind)).filter((place) => place !== choice.place);
+      const places = [1, -1, 2, -2, 3].map((by) => stepBy(run, choice.place, by, choice.kind, choice.left)).filter((place) => place !== choice.place);
       const steps = [...new Set(places)].map((place) => run.steps[place]);
       const id = run.item.id;
       client.prefetch(steps.flatMap((step) => [

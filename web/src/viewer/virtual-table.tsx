@@ -4,8 +4,9 @@ import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";
 import { copyText } from "../lib/clipboard";
+import { plainNumber } from "../lib/formatting";
 import { heightOf, sortRows, rowAfter, scrollTo, toTsv, upTo, windowAt } from "../lib/virtual-rows";
-import "../style/table.css";
+import "../style/viewer/table.css";
 
 export interface Column {
   /** Key of the sort order. */
@@ -24,6 +25,8 @@ export interface Column {
   readonly isNumber?: boolean;
   /** Text of a cell. */
   text(row: number): string;
+  /** Text of a cell that is copied; default: the number of a number column, else its text. */
+  copy?(row: number): string;
   /** Tooltip of a cell; default: its text. */
   tooltip?(row: number): string;
   /** What rows are sorted by; without it the column cannot be sorted. */
@@ -101,7 +104,7 @@ export function VirtualTable(props: Props) {
   };
   const copy = (lines: Iterable<number>): void => {
     const titles = columns.map(({ plain, name }) => plain ?? name);
-    void copyText(toTsv(titles, lines, (row, column) => columns[column].text(row)));
+    void copyText(toTsv(titles, lines, (row, column) => copiedCell(columns[column], row)));
   };
   const key = (event: KeyboardEvent): void => {
     if ((event.target as Element).closest("[role=columnheader]")) return;
@@ -148,6 +151,15 @@ export function VirtualTable(props: Props) {
       </div>
     </div>
   );
+}
+
+/** A cell for other programs: of a number column the number, because its text is rounded, scaled or grouped for people. */
+export function copiedCell(column: Column, row: number): string {
+  if (column.copy) return column.copy(row);
+  const [text, value] = [column.text(row), column.isNumber ? column.by?.(row) : undefined];
+  if (typeof value !== "number") return text;
+  // An empty cell, or a dash, is a missing value, and not the number that it sorts by.
+  return text === "" || text === "–" ? "" : plainNumber(value);
 }
 
 /** What is left for rows below the titles, which stay. */

@@ -76,6 +76,12 @@ class UnitLayout:
         whole = len(dims) == 1 and prod(self.sizes[axis] for axis in self.units) == prod(self.split[dims[0]])
         return dims[0] if whole and list(self.units) == sorted(self.units) else None
 
+    @property
+    def sample_dim(self) -> int | None:
+        """The one dimension that counts samples and nothing else; None if there is no such single dimension."""
+        dim = self.dim_of(self.samples[0]) if len(self.samples) == 1 else None
+        return dim if dim is not None and len(self.split[dim]) == 1 else None
+
     def dim_of(self, axis: int) -> int:
         """The dimension of the value that contains an axis of the flattened split."""
         for dim, sizes in enumerate(self.split):

@@ -17,7 +17,7 @@ from cutaway.store.backends.backend import backend_for
 from cutaway.store.format.filenames import HEAD
 from cutaway.store.format.manifest import Head
 from cutaway.store.reading.archive import Archive
-from cutaway.views.run.run_view import RunItem, RunKind, archive_item, other_item, run_item
+from cutaway.views.run.run_view import RunItem, RunKind, archive_item, other_item, run_item, trace_item
 
 _LOG = logging.getLogger("cutaway")
 PATIENCE: Final = 2.0
@@ -97,7 +97,7 @@ class Catalog:
         try:
             kind = await self._cache.in_thread(lambda: _kind_of(location))
             if kind == "trace":
-                return other_item(location.name, location.path, kind="trace")
+                return await self._cache.in_thread(lambda: _trace_item(location))
             if kind in ("activations", "result"):
                 return await self._cache.in_thread(lambda: _paged_item(location, fingerprint))
             return await self._cache.apply(location.id, item_of, fresh=True)
@@ -121,6 +121,12 @@ def _paged_item(location: ArchiveLocation, fingerprint: Fingerprint) -> RunItem:
     location.check()
     edition = sha256(repr(fingerprint).encode()).hexdigest()[:12]
     return archive_item(Archive(location.path), name=location.name, edition=edition)
+
+
+def _trace_item(location: ArchiveLocation) -> RunItem:
+    """The list entry of a saved trace; errors become its damage."""
+    location.check()
+    return trace_item(Archive(location.path), name=location.name)
 
 
 def _is_unread(item: RunItem) -> bool:

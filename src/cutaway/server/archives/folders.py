@@ -10,7 +10,7 @@ from cutaway.core.errors import InputError, NotFoundError, StoreError
 from cutaway.store.backends.backend import backend_for
 from cutaway.store.backends.local import LocalBackend
 from cutaway.store.format.filenames import HEAD, INDEX
-from cutaway.store.runs.run_set import find_folders, is_archive
+from cutaway.store.runs.run_set import MAX_FOLDERS, find_folders, is_archive
 from cutaway.views.run.run_view import item_id
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]
@@ -58,9 +58,13 @@ class Folders:
 
     Args:
         paths: folders that exist; they may still be empty.
+        most_folders: how many folders to look into below each path.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], *, most_folders: int = MAX_FOLDERS) -> None:
+        self.stopped: tuple[str, ...] = ()
+        """Where the last search gave up, one sentence per path; empty if it has seen every folder."""
+        self._most_folders = most_folders
         self.paths = tuple(_local(path) for path in paths)
         for path in self.paths:
             if not os.path.isdir(path):
@@ -71,9 +75,10 @@ class Folders:
         """The archives that exist now, by id."""
         archives: dict[str, ArchiveLocation] = {}
         seen: set[str] = set()
+        stopped: list[str] = []
         for path in self.paths:
             root = os.path.realpath(path)
-            for name, location in _below(path):
+            for name, location in self._below(path, stopped):
                 real = os.path.realpath(location)
                 if real in seen:
                     continue
@@ -83,15 +88,18 @@ class Folders:
                     name = real
                     id_ = item_id(name)
                 archives[id_] = ArchiveLocation(id_, name, location, root)
+        self.stopped = tuple(stopped)
         return archives
 
-
-def _below(path: str) -> Iterator[tuple[str, str]]:
-    if _is_archive(path):
-        yield os.path.basename(os.path.abspath(path)), path
-        return
-    for location in find_folders(path, _is_archive):  # does not follow links
-        yield os.path.relpath(location, path), location
+    def _below(self, path: str, stopped: list[str]) -> Iterator[tuple[str, str]]:
+        if _is_archive(path):
+            yield os.path.basename(os.path.abspath(path)), path
+            return
+        search = find_folders(path, _is_archive, self._most_folders)  # does not follow links
+        if search.stopped:
+            stopped.append(search.stopped)
+        for location in search.found:
+            yield os.path.relpath(location, path), location
 
 
 def _is_archive(path: str) -> bool:

@@ -30,10 +30,11 @@ from cutaway.server.http import (
     respond,
     run_etag,
     step_etag,
+    step_parameter,
     text_parameter,
 )
 from cutaway.server.view_json import to_json
-from cutaway.views.run.run_view import run_view
+from cutaway.views.run.run_view import FoldersView, run_view
 
 _MAX_CACHED: Final = 8
 _MAX_LAYOUT: Final = 64_000
@@ -45,6 +46,10 @@ def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
 
     async def runs(_: Request) -> Response:
         return Response(to_json(await catalog.items()), media_type=JSON)
+
+    async def folders(_: Request) -> Response:
+        view = FoldersView(cache.folders.paths, cache.folders.stopped)
+        return Response(to_json(view), media_type=JSON)
 
     async def run(request: Request) -> Response:
         return await respond(request, cache, run_payload, tag=_run_state_etag, fresh=True)
@@ -60,29 +65,53 @@ def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
         return await respond(request, cache, _network)
 
     async def samples(request: Request) -> Response:
-        step = int_parameter(request, "step")
+        step = step_parameter(request)
         return await respond(request, cache, lambda entry: _samples(entry, step), tag=step_etag(step))
 
     async def matrix(request: Request) -> Response:
-        step, sample = int_parameter(request, "step"), optional_int_parameter(request, "sample")
-        with_z = flag_parameter(request, "z")
+        step, sample = step_parameter(request), optional_int_parameter(request, "sample")
+        with_contents = flag_parameter(request, "contents")
 
         def payload(entry: OpenArchive) -> Payload:
-            from cutaway.views.run.outliers import comparable_statistics, z_of_step
+            from cutaway.views.run.outliers import contents_codes
             from cutaway.views.run.sample_matrix import sample_matrix
 
             rows = rows_of(entry)
             matrix = rows.matrix(step) if sample is None else sample_matrix(rows, step, sample)
-            return (
-                as_matrix(matrix, z_of_step(rows, matrix), comparable_statistics(rows))
-                if with_z
-                else as_numbers(matrix)
-            )
+            return as_matrix(matrix, contents_codes(rows, matrix)) if with_contents else as_numbers(matrix)
 
         return await respond(request, cache, payload, tag=step_etag(step))
 
+    async def marks(request: Request) -> Response:
+        step, sample = step_parameter(request), optional_int_parameter(request, "sample")
+
+        def payload(entry: OpenArchive) -> Payload:
+            from cutaway.views.run.outliers import step_marks
+
+            return as_json(step_marks(rows_of(entry), step, sample=sample))
+
+        return await respond(request, cache, payload, tag=step_etag(step))
+
+    async def limits(request: Request) -> Response:
+        stat, of, kind = (
+            text_parameter(request, "stat"),
+            text_parameter(request, "of"),
+            request.query_params.get("kind"),
+        )
+
+        def payload(entry: OpenArchive) -> Payload:
+            from cutaway.views.run.color_limits import color_limits
+
+            return _cached(
+                entry,
+                f"limits {stat} {of} {kind}",
+                lambda: as_json(color_limits(rows_of(entry), stat, of=of, kind=kind)),
+            )
+
+        return await respond(request, cache, payload)
+
     async def column(request: Request) -> Response:
-        step, stat = int_parameter(request, "step"), text_parameter(request, "stat")
+        step, stat = step_parameter(request), text_parameter(request, "stat")
         return await respond(
             request, cache, lambda entry: as_numbers(rows_of(entry).column(step, stat)), tag=step_etag(step)
         )
@@ -120,6 +149,8 @@ def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
         "/network": network,
         "/samples": samples,
         "/matrix": matrix,
+        "/marks": marks,
+        "/limits": limits,
         "/column": column,
         "/curve": curve,
         "/band": band,
@@ -127,6 +158,7 @@ def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
     }
     return [
         Route("/api/runs", error_boundary(runs)),
+        Route("/api/folders", error_boundary(folders)),
         *(Route(f"/api/run/{{id}}{path}", error_boundary(endpoint)) for path, endpoint in below.items()),
     ]
 

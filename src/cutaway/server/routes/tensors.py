@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError
+from cutaway.core.statistics import PER_SAMPLE, PER_UNIT
 from cutaway.server.archives.open_archives import ArchiveCache, OpenArchive, rows_of
 from cutaway.server.http import (
     BINARY,
@@ -22,12 +23,14 @@ from cutaway.server.http import (
     as_file,
     as_json,
     as_numbers,
+    as_table,
     error_boundary,
     flag_parameter,
     int_parameter,
     optional_int_parameter,
     respond,
     step_etag,
+    step_parameter,
 )
 
 FORMATS: Final = ("bin", "npy", "csv")
@@ -39,7 +42,7 @@ def routes(cache: ArchiveCache) -> list[Route]:
     async def tensor(request: Request) -> Response:
         row, step, sample = (
             int_parameter(request, "row"),
-            int_parameter(request, "step"),
+            step_parameter(request),
             optional_int_parameter(request, "sample"),
         )
         is_normalized, is_each = flag_parameter(request, "normalized"), flag_parameter(request, "each")
@@ -65,7 +68,7 @@ def routes(cache: ArchiveCache) -> list[Route]:
     async def values(request: Request) -> Response:
         row, step, sample = (
             int_parameter(request, "row"),
-            int_parameter(request, "step"),
+            step_parameter(request),
             optional_int_parameter(request, "sample"),
         )
         is_normalized = flag_parameter(request, "normalized")
@@ -85,22 +88,26 @@ def routes(cache: ArchiveCache) -> list[Route]:
         return await respond(request, cache, payload, tag=step_etag(step))
 
     async def units(request: Request) -> Response:
-        row, step = int_parameter(request, "row"), int_parameter(request, "step")
+        row, step = int_parameter(request, "row"), step_parameter(request)
 
         def payload(entry: OpenArchive) -> Payload:
+            from cutaway.views.run.table_outliers import table_outliers
             from cutaway.views.run.tensor_view import unit_values
 
-            return as_numbers(unit_values(rows_of(entry), row, step=step))
+            values = unit_values(rows_of(entry), row, step=step)
+            return as_table(values, table_outliers(values, PER_UNIT))
 
         return await respond(request, cache, payload, tag=step_etag(step))
 
     async def samples_table(request: Request) -> Response:
-        row, step = int_parameter(request, "row"), int_parameter(request, "step")
+        row, step = int_parameter(request, "row"), step_parameter(request)
 
         def payload(entry: OpenArchive) -> Payload:
+            from cutaway.views.run.table_outliers import table_outliers
             from cutaway.views.run.tensor_view import sample_values
 
-            return as_numbers(sample_values(rows_of(entry), row, step=step))
+            values = sample_values(rows_of(entry), row, step=step)
+            return as_table(values, table_outliers(values, PER_SAMPLE))
 
         return await respond(request, cache, payload, tag=step_etag(step))
 

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cutaway.core.dataframes import to_dataframe
@@ -21,7 +22,7 @@ from cutaway.store.runs.run import Run
 from cutaway.store.runs.series import Curve, Series
 
 # A limit, because load("/") would otherwise walk the whole disk.
-_MAX_DEPTH = 4
+MAX_FOLDERS = 20_000
 _MAX_LISTED = 8
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -231,22 +232,71 @@ def find_runs(path: str) -> list[tuple[str, str]]:
         return [(os.path.relpath(match, fixed), match) for match in sorted(glob.glob(path)) if _is_run(match)]
     if _is_run(path):
         return [(os.path.basename(os.path.abspath(path)), path)]
-    return [(os.path.relpath(folder, path), folder) for folder in find_folders(path, _is_run)]
+    search = find_folders(path, _is_run)
+    if search.stopped:
+        _LOG.warning("%s", search.stopped)
+    return [(os.path.relpath(folder, path), folder) for folder in search.found]
 
 
-def find_folders(folder: str, is_wanted: Callable[[str], bool], depth: int = _MAX_DEPTH) -> Iterator[str]:
-    """Folders below a folder that satisfy a predicate, sorted by name; does not descend into those."""
+@dataclass(frozen=True, slots=True)
+class FolderSearch:
+    """Folders that a search found.
+
+    Attributes:
+        found: their paths, sorted.
+        stopped: a sentence that says where the search gave up; "" if it has seen every folder.
+    """
+
+    found: tuple[str, ...]
+    stopped: str = ""
+
+
+def find_folders(folder: str, is_wanted: Callable[[str], bool], most: int = MAX_FOLDERS) -> FolderSearch:
+    """Folders at any depth below a folder that satisfy a predicate; does not descend into those.
+
+    Skips links, so that a link to a parent cannot make a loop, and folders whose name starts with a dot. Level by
+    level: if there are too many folders, the shallow ones have all been seen.
+
+    Args:
+        most: how many folders to look into at most.
+    """
+    found: list[str] = []
+    level, n_seen = [folder], 0
+    while level:
+        below: list[str] = []
+        for place, parent in enumerate(level):
+            if n_seen >= most:
+                n_left = len(level) - place + len(below)
+                return FolderSearch(_sorted(found), _stop_text(folder, parent, most, n_left))
+            n_seen += 1
+            for name in _folder_names(parent):
+                path = os.path.join(parent, name)
+                if is_wanted(path):
+                    found.append(path)
+                elif not name.startswith("."):
+                    below.append(path)
+        level = below
+    return FolderSearch(_sorted(found))
+
+
+def _folder_names(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as listing:
-            entries = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
+            return sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
     except (OSError, ValueError):
-        return
-    for name in entries:
-        path = os.path.join(folder, name)
-        if is_wanted(path):
-            yield path
-        elif depth > 1 and not name.startswith("."):
-            yield from find_folders(path, is_wanted, depth - 1)
+        return []
+
+
+def _sorted(paths: list[str]) -> tuple[str, ...]:
+    # By path parts: as text, "a-b" would come between "a" and "a/b".
+    return tuple(sorted(paths, key=lambda path: path.split(os.sep)))
+
+
+def _stop_text(folder: str, at: str, most: int, n_left: int) -> str:
+    return (
+        f"the search below {folder} stopped after {most:,} folders, at {at}: {plural(n_left, 'known folder')} and what "
+        "lies below them were not searched. Name a folder nearer to your runs."
+    )
 
 
 def is_archive(names: Sequence[str]) -> bool:

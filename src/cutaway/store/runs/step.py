@@ -135,7 +135,8 @@ class Step:
 
     @property
     def n_samples(self) -> int:
-        """How many samples have values: from their fields, else from the first input; 0 if unknown."""
+        """How many samples have values: from their fields, else from a tensor with a known sample dimension, else from
+        the first input; 0 if unknown."""
         metas = {(row.site, row.of): self.meta(row) for row in self.rows if row.is_sample}
         for (site, of), meta in metas.items():
             if meta is not None and meta[1]:
@@ -143,6 +144,11 @@ class Step:
                     return meta[1][0]
                 if of == f"{SAMPLE}/lists" or (of == f"{SAMPLE}/starts" and (site, f"{SAMPLE}/lists") not in metas):
                     return max(meta[1][0] - 1, 0)  # offsets: one more than samples
+        for row in self._value_positions:
+            dim = None if row.layout is None or row.of != VALUE else row.layout.sample_dim
+            meta = None if dim is None else self.meta(row)
+            if dim is not None and meta is not None and dim < len(meta[1]):
+                return meta[1][dim]
         inputs = (self.meta(row) for row in self.rows if row.role == "input" and row.of == VALUE)
         return next((meta[1][0] for meta in inputs if meta is not None and meta[1]), 0)
 

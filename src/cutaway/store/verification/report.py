@@ -52,17 +52,6 @@ def join_words(items: Sequence[str]) -> str:
     return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)
 
 
-def list_names(names: Iterable[str]) -> str:
-    """
-    >>> list_names(["a", "b"]), list_names("abcde")
-    ('a and b', 'a, b, c and 2 more')
-    """
-    unique = list(dict.fromkeys(names))
-    if len(unique) <= _MAX_LISTED:
-        return join_words(unique)
-    return f"{', '.join(unique[:_MAX_LISTED])} and {len(unique) - _MAX_LISTED:,} more"
-
-
 def list_steps(steps: Iterable[int]) -> str:
     """
     >>> list_steps([40]), list_steps([40, 45]), list_steps(range(0, 500, 5))

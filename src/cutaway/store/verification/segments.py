@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import listed, plural
 from cutaway.core.safetensors import MAX_HEADER_BYTES, Entry, parse
 from cutaway.store.backends.backend import Backend
 from cutaway.store.format.filenames import PART, SEALED, statistics_stem, values_stem
 from cutaway.store.format.records import VALUE, Block, Row, Schema, Seal, StepRecord
 from cutaway.store.reading.index import SessionIndex
-from cutaway.store.verification.report import Findings, join_words, list_names, list_steps
+from cutaway.store.verification.report import Findings, join_words, list_steps
 
 _CHUNK = 8 << 20
 
@@ -195,7 +195,7 @@ def _compare_names(file: _File, entries: Mapping[str, Entry], tensors: Sequence[
     listed_entries = {(entry.start, entry.stop, entry.dtype, entry.shape) for entry in entries.values()}
     missing = [t.key for t in tensors if (t.start, t.stop, t.dtype, t.shape) not in listed_entries]
     if missing:
-        what = f"its header lacks {plural(len(missing), 'tensor')} of the index ({list_names(missing)})"
+        what = f"its header lacks {plural(len(missing), 'tensor')} of the index ({listed(missing)})"
         findings.damaged(file.name, what, "other tools do not show them; Cutaway reads them through its index")
 
 
@@ -361,14 +361,15 @@ def _label(row: Row) -> str:
 
 
 def _row_names(rows: Sequence[Row], numbers: Sequence[int]) -> str:
-    return list_names(_label(rows[number]) if number < len(rows) else f"row {number}" for number in numbers)
+    labels = (_label(rows[number]) if number < len(rows) else f"row {number}" for number in numbers)
+    return listed(dict.fromkeys(labels))
 
 
 def _cost_of_blocks(owned: Sequence[OwnedBlock]) -> str:
     steps = [owner.step for owner in owned if owner.step is not None]
     parts = [f"all values of {list_steps(steps)}"] if steps else []
     blocks = [repr(owner.name) for owner in owned if owner.step is None]
-    parts += [f"the arrays of block {list_names(blocks)}"] if blocks else []
+    parts += [f"the arrays of block {listed(dict.fromkeys(blocks))}"] if blocks else []
     return f"{join_words(parts)} cannot be read"
 
 
@@ -377,9 +378,9 @@ def _cost_of_tensors(bad: Sequence[_Tensor]) -> str:
     n_stepped = len(steps)
     parts = []
     if steps:
-        names = list_names(tensor.key for tensor in bad if tensor.owner.step is not None)
+        names = listed(dict.fromkeys(tensor.key for tensor in bad if tensor.owner.step is not None))
         parts.append(f"values of {plural(n_stepped, 'tensor')} ({names}) at {list_steps(steps)}")
     others = [tensor for tensor in bad if tensor.owner.step is None]
     if others:
-        parts.append(f"{plural(len(others), 'array')} ({list_names(tensor.key for tensor in others)})")
+        parts.append(f"{plural(len(others), 'array')} ({listed(dict.fromkeys(tensor.key for tensor in others))})")
     return f"{join_words(parts)} cannot be read"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from cutaway.core.errors import DamagedError
-from cutaway.core.formatting import plural
+from cutaway.core.formatting import listed, numbered, plural
 from cutaway.core.progress import progress
 from cutaway.store.backends.backend import Backend
 from cutaway.store.format.filenames import (
@@ -32,7 +32,7 @@ from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.verification.activations import check_activations
 from cutaway.store.verification.index import check_index
-from cutaway.store.verification.report import FileDamage, Findings, list_names, list_steps
+from cutaway.store.verification.report import FileDamage, Findings, list_steps
 from cutaway.store.verification.results import check_result
 from cutaway.store.verification.segments import OwnedBlock, check_statistics, check_values, read_whole_file
 
@@ -243,7 +243,7 @@ def _check_files(backend: Backend, archive: Archive, files: Mapping[str, int], f
     kinds = {index.session.kind for index in _sessions(archive) if index.session}
     if archive.head is not None and kinds and archive.head.kind not in kinds:
         findings.damaged(
-            HEAD, f"it says that this is a {archive.head.kind}, but the sessions say {list_names(sorted(kinds))}"
+            HEAD, f"it says that this is a {archive.head.kind}, but the sessions say {listed(sorted(kinds))}"
         )
     for name, size in files.items():
         match = _FILE_NAME.fullmatch(name)
@@ -317,9 +317,9 @@ def _check_sessions(archive: Archive, files: Mapping[str, int], findings: Findin
             if name not in files:
                 findings.damaged(name, "the file is missing")
     sizes = [index.session.world_size for index in archive.sessions() if index.session]
-    missing = [str(rank) for rank in range(max(sizes, default=0)) if rank not in archive.ranks]
+    missing = [rank for rank in range(max(sizes, default=0)) if rank not in archive.ranks]
     if missing:
-        text = f"of {sizes[-1]} ranks, rank {list_names(missing)} wrote nothing here"
+        text = f"of {sizes[-1]} ranks, {numbered('rank', missing)} wrote nothing here"
         findings.remarks.append(f"{text[0].upper()}{text[1:]}.")
 
 

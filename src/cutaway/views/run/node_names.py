@@ -98,6 +98,30 @@ class Modules:
         if isinstance(addresses, list) and isinstance(classes, list):
             pairs = zip(addresses, classes, strict=False)
             self.classes = {str(address): str(name) for address, name in pairs}
+        self._forward: dict[str, list[Any]] = {}
+        forwards = columns.get("forward")
+        if isinstance(addresses, list) and isinstance(forwards, list):
+            named = zip(addresses, forwards, strict=False)
+            self._forward = {str(address): names for address, names in named if isinstance(names, list)}
+
+    def input_name(self, site: Site) -> str:
+        """The name of an input in the forward of its module; "" if unknown, or if the site is no input.
+
+        >>> modules = Modules({"address": ["."], "class": ["Net"], "forward": [["src", "tgt_mask"]]})
+        >>> modules.input_name(Site.parse(".@in.1")), modules.input_name(Site.parse(".@in.tgt")), modules.input_name(
+        ...     Site.parse(".@in.7")
+        ... )
+        ('tgt_mask', 'tgt', '')
+        """
+        if site.side != "in" or not site.path:
+            return ""
+        first, dot, rest = site.path.partition(".")
+        if not first.isdecimal():
+            return site.path
+        names = self._forward.get(site.address, [])
+        place = int(first[:9])
+        own = names[place] if place < len(names) and isinstance(names[place], str) else ""
+        return f"{own}{dot}{rest}" if own else ""
 
     def around(self, group: str, used: frozenset[str]) -> ModulePath:
         """The enclosing modules of a group, outermost first; pure containers are left out.

@@ -18,17 +18,19 @@ from cutaway.core.errors import DamagedError, NotFoundError
 from cutaway.core.sites import split_pass
 from cutaway.store.format.passes import PassKey
 from cutaway.store.format.records import VALUE, Row, Schema, quantity_of
+from cutaway.store.runs.filtered import RunFilter
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.series import Band, Curve, Series
 from cutaway.store.runs.step import Step
 
 Key = tuple[str, str, int, int]
 """Tensor name without its pass, `of`, iteration, pass."""
-Matrix = NDArray[np.float32]
+Matrix = NDArray[np.floating[Any]]
 
 _TABLES: Final = ("unit", "samples")
 """Rows with per-unit or per-sample tables of another row; they have no statistics."""
 _MOST_SERIES: Final = 512
+_MOST_RECENT: Final = 128
 
 
 class RunRows:
@@ -48,6 +50,7 @@ class RunRows:
         """Schemas by `id`; kept alive, so that no id is reused."""
         self._maps: dict[int, tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]] = {}
         self._series: dict[tuple[int, str | None], Series] = {}
+        self._recent: dict[tuple[object, ...], Matrix] = {}
         self.digest = ""
         """Changes when rows or statistics are added."""
         self._add_schemas()
@@ -103,17 +106,31 @@ class RunRows:
             named = repr((list(self._numbers), list(self._statistics)))
             self.digest = sha256(named.encode(errors="surrogatepass")).hexdigest()[:16]
 
+    @cached_property
+    def filter(self) -> RunFilter:
+        """Applies filters to the run; keeps what it read of the samples."""
+        return RunFilter(self.run)
+
     # one step
 
     def matrix(self, step: int | Step) -> Matrix:
         """All statistics of one step, `[row, statistic]`; NaN for missing rows or statistics."""
         at = self.run.at(step) if isinstance(step, int) else step
         schema_rows, rows, columns = self._map(at)
-        out: Matrix = np.full((len(self._rows), len(self._statistics)), np.nan, np.float32)
-        # A statistic beyond float32 becomes inf.
-        with np.errstate(over="ignore"):
-            out[rows[:, None], columns] = at.matrix[schema_rows]
+        out: Matrix = np.full((len(self._rows), len(self._statistics)), np.nan, at.matrix.dtype)
+        out[rows[:, None], columns] = at.matrix[schema_rows]
         return out
+
+    def recent(self, step: int, columns: tuple[int, ...]) -> Matrix:
+        """Some statistics of one step, of the last steps that were asked for: neighbors share most of their past."""
+        at = self.run.at(step)
+        key = (step, at.session, self.digest, columns)
+        found = self._recent.get(key)
+        if found is None:
+            while len(self._recent) >= _MOST_RECENT:
+                self._recent.pop(next(iter(self._recent)), None)
+            found = self._recent[key] = self.matrix(at)[:, list(columns)]
+        return found
 
     def column(self, step: int | Step, statistic: str) -> Matrix:
         """One statistic of all rows at one step."""

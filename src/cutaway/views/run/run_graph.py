@@ -260,15 +260,16 @@ class _GraphBuilder:
         if site is None or site.name is not None or not (name.finishes or name.local_name != name.base):
             return name.local_name or name.base
         is_held = node.role in _STATE_ROLES
+        local = self.modules.input_name(site) or name.local_name
         home = site.address.rpartition(".")[0] if is_held else site.address.removeprefix(ROOT)
-        if name.local_name and home == around:
-            return name.local_name
+        if local and home == around:
+            return local
         if not home:
-            return name.local_name or self.title
+            return local or self.title
         is_inside = home == around or not around or home.startswith(f"{around}.")
         tail = home.rpartition(".")[2] if home == around else home.removeprefix(f"{around}.")
-        inside = home if not around or not is_inside else ".".join(home.split(".")[-2:]) if tail.isdecimal() else tail
-        return f"{inside}{'.' if is_held else ' '}{name.local_name}" if name.local_name else inside
+        inside = home if not around or not is_inside else _with_list(home, tail)
+        return f"{inside}{'.' if is_held else ' '}{local}" if local else inside
 
     def _class(self, place: int) -> str:
         """The class of the module that returns a node."""
@@ -348,13 +349,20 @@ class _GraphBuilder:
         # Outputs that a model returns from inside a block contain the block number.
         own = name.local_name if address != ROOT else _NUMBER.sub("#", name.local_name)
         results = len(name.finishes.keys() - {ROOT})  # the result of the last block may also be the model's
-        return seen, own, node.role, node.parts, results, self._n_flat.get(node.name, 0)
+        flat = (self._n_flat.get(node.name, 0), node.name in self._detached)
+        return seen, own, node.role, node.parts, results, flat
 
     @cached_property
     def _n_flat(self) -> dict[str, int]:
         """Node → number of incoming links without gradient, from nodes that could have one."""
         made = {link.child for link in self.links}
         return Counter(link.child for link in self.links if not link.carries_gradient and link.parent in made)
+
+    @cached_property
+    def _detached(self) -> frozenset[str]:
+        """Nodes that are used only where no gradient comes back: a detached block is not like the others."""
+        used = {link.parent for link in self.links}
+        return frozenset(used - {link.parent for link in self.links if link.carries_gradient})
 
     # tables beside the view
 
@@ -415,6 +423,21 @@ class _GraphBuilder:
                 return owner
         near = [i for site in sites for i in by_site.get(site, [])]
         return next((i for i in near if self.names[i].iteration == row.iteration), near[0] if near else None)
+
+
+def _with_list(address: str, tail: str) -> str:
+    """The end of an address; a number comes with the list that it counts.
+
+    >>> _with_list("down_blocks.0.attentions.1.0", "0"), _with_list("down_blocks.0", "0"), _with_list("a.b", "b")
+    ('attentions.1.0', 'down_blocks.0', 'b')
+    """
+    if not tail.partition(".")[0].isdecimal():
+        return tail
+    parts = address.split(".")
+    n = len(parts) - len(tail.split("."))
+    while n > 0 and parts[n].isdecimal():
+        n -= 1
+    return ".".join(parts[n:])
 
 
 def _sites(row: Row) -> tuple[str, ...]:

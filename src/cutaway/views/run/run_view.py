@@ -5,18 +5,22 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, Literal
 
 import numpy as np
 
+from cutaway.core.errors import DamagedError
 from cutaway.store.format.problems import loss_text
 from cutaway.store.format.records import GRAD, Row
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
+from cutaway.store.traces.origin import DOCUMENT, origin_of
 from cutaway.views.pages.page_items import PageItem, collection_item, result_item
 from cutaway.views.run.arrangement import structure_hash
+from cutaway.views.run.node_names import Modules, parse_site
 from cutaway.views.run.rows import RunRows
 
 RunState = Literal["live", "ended", "killed", "unknown"]
@@ -25,6 +29,20 @@ RunKind = Literal["run", "trace", "activations", "result"]
 _MOST_NOTES: Final = 5_000
 _MOST_LOST: Final = 1_000
 _DEEPEST: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class TraceItem:
+    """What the list says about a saved trace."""
+
+    model: str
+    """Class of the traced model; "" for a trace of plain code."""
+    created: float
+    """Seconds since 1970; 0 if unknown."""
+    run: str
+    """`archive` of the run in whose step it was made; "" if it was not made in a step."""
+    step: int | None
+    """That step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +67,19 @@ class RunItem:
     """The ranks that wrote; other fields describe the first of them, or the requested one."""
     page: PageItem | None = None
     """Details of a collection or a saved result; None for runs and traces, and if it could not be opened."""
+    trace: TraceItem | None = None
+    """Details of a saved trace; None for others, and if it could not be opened."""
+    archive: str = ""
+    """The id in its manifest, which traces refer to; "" if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldersView:
+    """The served folders."""
+
+    paths: tuple[str, ...]
+    stopped: tuple[str, ...]
+    """Where the search for archives gave up, one sentence per folder; empty if every folder was searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +105,8 @@ class RowView:
     part: str
     names: tuple[str, ...]
     """Other names of the same tensor, without passes."""
+    title: str = ""
+    """For an input, its name in the forward of its module; else ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +174,8 @@ class RunView:
     n_notes: int
     sample_fields: tuple[str, ...]
     """Fields of samples at any step: text, label…"""
+    has_values: bool
+    """Whether any step kept values; then its samples can be selected, also if they have no fields."""
     config: dict[str, Any]
     environment: dict[str, Any]
     damage: tuple[str, ...]
@@ -180,6 +215,7 @@ def run_item(run: Run, *, name: str | None = None) -> RunItem:
         kinds=run.kinds,
         damage=run.damage,
         ranks=run.ranks,
+        archive=run.archive.id,
     )
 
 
@@ -187,6 +223,28 @@ def other_item(name: str, path: str, *, kind: RunKind = "run", damage: str = "")
     """The list entry of a saved trace, or of something that could not be opened."""
     state: RunState = "unknown" if damage else "ended"
     return RunItem(item_id(name), name, path, kind, state, 0, None, 0, (), (damage,) if damage else ())
+
+
+def trace_item(archive: Archive, *, name: str) -> RunItem:
+    """The list entry of a saved trace. Reads none of its ops."""
+    head = archive.document(DOCUMENT)
+    if not isinstance(head, Mapping):
+        raise DamagedError(f"the trace in {archive.path} is damaged: its document is not a mapping.")
+    origin, model = origin_of(head), head.get("model_name")
+    item = TraceItem(
+        model=model if isinstance(model, str) else "",
+        created=_seconds(archive.created),
+        run="" if origin is None else origin.run,
+        step=None if origin is None else origin.step,
+    )
+    return replace(other_item(name, archive.path, kind="trace"), trace=item)
+
+
+def _seconds(created: str) -> float:
+    try:
+        return datetime.fromisoformat(created).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def archive_item(archive: Archive, *, name: str, edition: str) -> RunItem:
@@ -221,6 +279,7 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         kind_of[places] = number
     structures, structure_of = _structures(run)
     shown = rows.rows
+    modules = Modules(run.documents.get("modules"))
     notes = run.notes
     return RunView(
         item=run_item(run, name=name),
@@ -230,7 +289,7 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         structures=structures,
         structure_of=structure_of,
         sessions=_sessions(run),
-        rows=tuple(_row_view(number, row, rows.n_passes(row)) for number, row in enumerate(shown)),
+        rows=tuple(_row_view(number, row, rows.n_passes(row), modules) for number, row in enumerate(shown)),
         statistics=rows.statistics,
         digest=rows.digest,
         edition=edition(rows),
@@ -246,6 +305,7 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         sample_fields=tuple(
             dict.fromkeys(row.site for schema in run.timeline.schemas for row in schema.rows if row.is_sample)
         ),
+        has_values=any(record.block is not None for record in run.timeline.records),
         config=_plain_map(run.config),
         environment=_plain_map(run.environment),
         damage=run.damage,
@@ -264,7 +324,8 @@ def structure_at(run: Run, step: int) -> str:
     return structure_hash(run.at(step).about)
 
 
-def _row_view(number: int, row: Row, n_passes: int) -> RowView:
+def _row_view(number: int, row: Row, n_passes: int, modules: Modules) -> RowView:
+    site = parse_site(row.base) if row.role == "input" else None
     return RowView(
         row=number,
         site=row.base,
@@ -276,6 +337,7 @@ def _row_view(number: int, row: Row, n_passes: int) -> RowView:
         node=row.node,
         part=row.part,
         names=row.bare_names,
+        title="" if site is None else modules.input_name(site),
     )
 
 

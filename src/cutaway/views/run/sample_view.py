@@ -65,7 +65,7 @@ class SamplesView:
     fields: tuple[str, ...]
     items: tuple[SampleItem, ...]
     why_missing: str
-    """Why there are none; "" if there are."""
+    """Why none were kept, or why nothing is known about them; "" if neither is the case."""
 
 
 def samples_view(run: Run, step: int) -> SamplesView:
@@ -77,7 +77,11 @@ def samples_view(run: Run, step: int) -> SamplesView:
     except DamagedError as error:
         return SamplesView(at.step, 0, (), (), str(error))
     if not samples.fields:
-        why = "no sample fields were recorded at this step: call run.samples(text=…, label=…)."
+        why = (
+            "nothing was recorded about these samples: call run.samples(text=…, label=…) to name them."
+            if n_kept
+            else "no samples were kept at this step: record with samples=8 to keep eight."
+        )
         return SamplesView(at.step, n_kept, (), (), why)
     items = tuple(sample_item(samples, number) for number in range(min(len(samples), _MOST_SHOWN)))
     return SamplesView(at.step, len(samples), tuple(samples.fields), items, "")

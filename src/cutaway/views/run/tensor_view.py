@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError, DamagedError, NotSavedError
 from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS, magnitude_statistic, statistic
-from cutaway.core.zscores import robust_z
+from cutaway.core.unusual import HELP, Contents, contents_of
 from cutaway.store.format.records import UPDATE, Row
 from cutaway.store.runs.step import Step
 from cutaway.views.run.companions import Companion, TokenValues, by_token, companions
@@ -27,17 +27,16 @@ from cutaway.views.run.kept_values import (
     row_at,
     standardize,
 )
-from cutaway.views.run.outliers import SIBLING_RATIO, are_siblings, z_of_row
+from cutaway.views.run.outliers import SIBLING_RATIO, Unusual, are_siblings, judge_row
 from cutaway.views.run.rows import RunRows
 from cutaway.views.run.sample_view import SampleItem, sample_item
+from cutaway.views.run.training_marks import TrainingMark, training_marks
 from cutaway.views.values.image import Layout
 from cutaway.views.values.summaries import Histogram
 from cutaway.views.values.value_view import ValuePicture, finite_or_none, value_picture
 
 TableSource = Literal["batch", "kept"]
 
-N_HISTORY: Final = 200
-"""How many recent steps of the same kind to compare with."""
 _MOST_PIXELS: Final = 16_384
 _ZERO_SHARE: Final = PER_UNIT.index("zero_share")
 
@@ -51,14 +50,18 @@ class StatisticView:
     """None if there is none, or it is not finite."""
     non_finite: str
     """"nan", "inf" or "-inf" if that is the value; "" for a number, and for statistics the tensor cannot have."""
-    z_history: float | None
-    """Robust z-score among recent steps of this tensor of the same kind; None if there are too few."""
-    z_step: float | None
+    z_past: float | None
+    """Robust z-score against its own past (`core/unusual.py`); None if that is too short."""
+    z_peers: float | None
     """Robust z-score among tensors of the same role at this step; None if there are too few."""
-    n_history: int
+    n_past: int
     """Number of earlier steps compared with."""
-    n_step: int
+    n_peers: int
     """Number of other tensors compared with."""
+    usual: float | None
+    """The median of its past."""
+    unusual: Unusual | None
+    """What is unusual about it; None for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,12 @@ class TensorView:
     part: str
     names: tuple[str, ...]
     statistics: tuple[StatisticView, ...]
+    contents: int
+    """What the tensor holds: a code of `core.unusual.Contents`."""
+    training: TrainingMark | None
+    """Whether training does not reach the tensor."""
+    unusual_help: str
+    """What "unusual" means."""
     sibling: Sibling | None
     """A sibling that differs by a factor of 100 or more."""
     dead_units: int | None
@@ -141,8 +150,8 @@ def tensor_view(
 ) -> TensorView:
     """Everything known about one row at one step. `why_missing` reports what is missing or damaged.
 
-    Statistics have two z-scores (`core/zscores.py`): `z_history` among up to 200 earlier recorded steps of the same
-    kind, `z_step` among all rows of the same role and the same `of` at this step.
+    Statistics have two z-scores (`core/unusual.py`): `z_past` among the 50 recorded steps of the same kind before,
+    `z_peers` among all rows of the same role and the same `of` at this step.
 
     Args:
         number: the viewer's number of the row.
@@ -156,11 +165,13 @@ def tensor_view(
     statistics: tuple[StatisticView, ...] = ()
     sibling: Sibling | None = None
     recorded: dict[str, float] = {}
+    contents = int(Contents.MISSING)
     if rows.has(at, number):
         try:
             matrix = rows.matrix(at)
             recorded = dict(zip(rows.statistics, matrix[number].tolist(), strict=True))
             statistics = _statistics(rows, number, at, matrix)
+            contents = int(contents_of(matrix[[number]], rows.statistics)[0])
             sibling = _sibling(rows, number, matrix)
         except DamagedError as error:
             problems.append(str(error))
@@ -182,6 +193,9 @@ def tensor_view(
         part=row.part,
         names=row.bare_names,
         statistics=statistics,
+        contents=contents,
+        training=_training(rows, row, at),
+        unusual_help=HELP,
         sibling=sibling,
         dead_units=_dead_units(at, row),
         histogram=_histogram(recorded),
@@ -229,23 +243,34 @@ def sample_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float3
 def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> tuple[StatisticView, ...]:
     names = rows.statistics
     values = matrix[number].astype(np.float64)
-    z_history, n_history = robust_z(values, rows.history(number, at.step, most=N_HISTORY), names)
-    z_step, n_step = z_of_row(rows, number, matrix)
+    past, peers, unusual, judged = judge_row(rows, number, at, matrix)
     own = frozenset(at.statistics)
     is_finite = "nonfinite" in own and values[names.index("nonfinite")] == 0
-    return tuple(
-        StatisticView(
-            name=name,
-            value=finite_or_none(values[column]),
-            non_finite=_non_finite(name, values[column], is_finite=is_finite),
-            z_history=finite_or_none(z_history[column]) if statistic(name).is_tracked else None,
-            z_step=finite_or_none(z_step[column]),
-            n_history=int(n_history[column]),
-            n_step=int(n_step[column]),
+    views = []
+    for column, name in enumerate(names):
+        if name not in own or statistic(name).part == "histogram":
+            continue
+        place = judged.index(name) if name in judged else None
+        views.append(
+            StatisticView(
+                name=name,
+                value=finite_or_none(values[column]),
+                non_finite=_non_finite(name, values[column], is_finite=is_finite),
+                z_past=None if place is None else finite_or_none(past.z_past[0, place]),
+                z_peers=None if place is None else finite_or_none(peers.z_peers[0, place]),
+                n_past=0 if place is None else int(past.n_past[0, place]),
+                n_peers=0 if place is None else int(peers.n_peers[0, place]),
+                usual=None if place is None else finite_or_none(past.usual[0, place]),
+                unusual=unusual.get(name),
+            )
         )
-        for column, name in enumerate(names)
-        if name in own and statistic(name).part != "histogram"
-    )
+    return tuple(views)
+
+
+def _training(rows: RunRows, row: Row, at: Step) -> TrainingMark | None:
+    """The mark of the row's tensor, also where the row is its gradient."""
+    own = rows.number(f"{row.base}:{row.pass_}", iteration=row.iteration)
+    return next((mark for mark in training_marks(rows, at) if mark.row == own), None)
 
 
 def _non_finite(name: str, value: float, *, is_finite: bool) -> str:
@@ -350,6 +375,8 @@ class _ValueReader:
             if found.n_samples and self.sample.tokens and array.ndim > 1:
                 longest = max(len(tokens) for tokens in samples.fields["tokens"])
                 self.tokens = by_token(array[0], self.sample.tokens, longest, tile)
+        elif found.n_samples:  # its values were kept, and nothing else is known about it
+            self.sample = SampleItem(sample, "", "", "", (), None, ())
 
 
 # tables

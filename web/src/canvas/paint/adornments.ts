@@ -13,7 +13,7 @@ export const CHEVRON = 17;
 
 /** Width of the color strip of a box, in units; its text starts beside it. */
 export function stripOf({ look, box }: BoxItem): number {
-  return look?.strip === undefined ? 0 : box.form === "small" ? 5 : 7;
+  return look?.strip === undefined && look?.holds === undefined ? 0 : box.form === "small" ? 5 : 7;
 }
 
 /** Before the text. */
@@ -22,7 +22,8 @@ export function paintStrips(ctx: Context, view: View, items: readonly BoxItem[])
     const { look } = item;
     if (!look) continue;
     ctx.globalAlpha = item.style.alpha * item.alpha;
-    if (look.strip !== undefined) strip(ctx, view, item, look.strip);
+    if (look.holds !== undefined) held(ctx, view, item, look.holds);
+    else if (look.strip !== undefined) strip(ctx, view, item, look.strip);
     if (look.size !== undefined) bar(ctx, view, item, look.size);
     if (look.cells) cells(ctx, view, item, look.cells);
   }
@@ -30,7 +31,7 @@ export function paintStrips(ctx: Context, view: View, items: readonly BoxItem[])
 }
 
 // Clipped to the outline of the box, because its left end may be round.
-function strip(ctx: Context, view: View, item: BoxItem, color: string): void {
+function strip(ctx: Context, view: View, item: BoxItem, color: string | CanvasPattern): void {
   const { x, y, width, height } = pixels(item, view);
   const radius = radiusOf(item.style, { x, y, width, height }, view);
   const wide = Math.min(Math.max(stripOf(item) * view.k, 3 * view.dpr), width / 2);
@@ -54,6 +55,47 @@ function strip(ctx: Context, view: View, item: BoxItem, color: string): void {
   ctx.fill();
 }
 
+/** What has no color: zeros are hollow, NaN is hatched, Inf has its sign. */
+function held(ctx: Context, view: View, item: BoxItem, holds: NonNullable<BoxItem["look"]>["holds"]): void {
+  const { theme, dpr, k } = view;
+  const { x, y, width, height } = pixels(item, view);
+  const wide = Math.min(Math.max(stripOf(item) * k, 3 * dpr), width / 2);
+  if (holds === "nan") {
+    strip(ctx, view, item, theme.panel);
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(x, y, wide, height);
+    ctx.clip();
+    ctx.beginPath();
+    outline(ctx, view, item);
+    ctx.clip();
+    ctx.strokeStyle = theme.ink;
+    ctx.lineWidth = Math.max(1, 1.3 * dpr);
+    ctx.beginPath();
+    const gap = Math.max(3 * dpr, 3.2 * k);
+    for (let at = y - wide; at < y + height; at += gap) {
+      ctx.moveTo(x, at + wide);
+      ctx.lineTo(x + wide, at);
+    }
+    ctx.stroke();
+    ctx.restore();
+  } else strip(ctx, view, item, holds === "zero" ? theme.panel : holds === "mask" ? theme.gray : theme.ink);
+  if (holds === "inf" || holds === "mask") {
+    ctx.fillStyle = holds === "inf" ? theme.paper : theme.ink;
+    ctx.font = `700 ${Math.max(wide * 1.05, 6 * dpr)}px ${theme.mono}`;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillText("∞", x + wide / 2, y + height / 2);
+    ctx.textBaseline = "alphabetic";
+  }
+  ctx.strokeStyle = item.style.stroke;
+  ctx.lineWidth = Math.max(1, dpr);
+  ctx.beginPath();
+  ctx.moveTo(x + wide, y);
+  ctx.lineTo(x + wide, y + height);
+  ctx.stroke();
+}
+
 function bar(ctx: Context, view: View, item: BoxItem, size: number): void {
   const { x, y, width, height } = pixels(item, view);
   const radius = radiusOf(item.style, { x, y, width, height }, view);
@@ -72,12 +114,23 @@ function cells(ctx: Context, view: View, item: BoxItem, colors: readonly string[
   const left = x + Math.max(inset, stripOf(item) * view.k);
   const wide = (x + width - inset - left) / colors.length;
   if (wide < 1) return;
-  const thick = Math.min(Math.max(4.5 * view.k, 3 * view.dpr), height / 3);
+  const thick = Math.min(Math.max(CELLS * view.k, 3 * view.dpr), height / 3);
   const gap = wide > 5 * view.dpr ? view.dpr : 0;
   colors.forEach((color, i) => {
     ctx.fillStyle = color;
     ctx.fillRect(left + i * wide, y + height - thick, wide - gap, thick);
   });
+}
+
+/** Height of the cells of a box, in units. */
+const CELLS = 4.5;
+
+/** The cell of a box at a point of the picture; -1 for none. A little above them counts as well. */
+export function cellAt(item: BoxItem, x: number, y: number): number {
+  const n = item.look?.cells?.length ?? 0;
+  const left = item.x + stripOf(item);
+  if (!n || y < item.y + item.height - 2 * CELLS || x < left) return -1;
+  return Math.min(n - 1, Math.floor(((x - left) / (item.x + item.width - left)) * n));
 }
 
 /** After the text. */
@@ -89,7 +142,7 @@ export function paintAdornments(ctx: Context, view: View, items: readonly BoxIte
     if (look?.ring !== undefined) ring(ctx, view, item, look.ring);
     if (style.sign) sign(ctx, view, item);
     if (view.scale < 0.3) continue;
-    if (look?.note && view.detail.lines) note(ctx, view, item, look.note);
+    if (view.scale >= WORDS && (look?.note || look?.words)) notes(ctx, view, item);
     atCorners(ctx, view, item);
   }
   ctx.globalAlpha = 1;
@@ -107,6 +160,7 @@ export function paintCorners(ctx: Context, view: View, items: readonly BoxItem[]
 
 function atCorners(ctx: Context, view: View, item: BoxItem): void {
   const { look } = item;
+  if (look?.corner) corner(ctx, view, item, look.corner);
   if (look?.badge) badge(ctx, view, item, look.badge);
   if (look?.action && view.scale >= NEAR) button(ctx, view, item, look.action);
 }
@@ -114,7 +168,7 @@ function atCorners(ctx: Context, view: View, item: BoxItem): void {
 function chevron(ctx: Context, view: View, item: BoxItem): void {
   const { x, y, width, height } = pixels(item, view);
   const size = Math.min(Math.max(3 * view.k, 2.4 * view.dpr), height / 5);
-  const left = x + Math.min(6 * view.k, width / 8) + (item.look?.strip === undefined ? 0 : 5 * view.k);
+  const left = x + Math.min(6 * view.k, width / 8) + (stripOf(item) ? 5 * view.k : 0);
   const middle = view.detail.lines ? y + chevronLine(item) * view.k : y + height / 2;
   ctx.fillStyle = item.style.more;
   ctx.beginPath();
@@ -220,10 +274,62 @@ function button(ctx: Context, view: View, item: BoxItem, text: string): void {
   ctx.fillText(text, (rect.x + rect.width / 2) * k - ox, rect.y * k - oy + 10.2 * unit);
 }
 
-function note(ctx: Context, view: View, item: BoxItem, text: string): void {
+/** Scale from which the words below a box have room. */
+const WORDS = 0.5;
+
+/** Words below a box, beside the edges that leave its middle; on ground of their own, so that no line crosses them. */
+function notes(ctx: Context, view: View, item: BoxItem): void {
   const { x, y, width, height } = pixels(item, view);
-  ctx.font = `${(SMALL + 1) * view.k}px ${view.theme.mono}`;
-  ctx.textAlign = "center";
-  ctx.fillStyle = item.look?.ring ?? view.theme.bad;
-  ctx.fillText(text, x + width / 2, y + height + 14 * view.k);
+  const { look } = item;
+  const size = Math.max((SMALL + 1) * view.k, 8.5 * view.dpr);
+  ctx.font = `${size}px ${view.theme.mono}`;
+  ctx.textAlign = "left";
+  ctx.lineJoin = "round";
+  const lines = [...(look?.note ? [{ text: look.note, color: look.ring ?? view.theme.bad }] : []), ...(look?.words ? [{ text: look.words, color: view.theme.soft }] : [])];
+  lines.forEach(({ text, color }, i) => {
+    // Edges leave the middle below a box, or its right side, where the next box is near.
+    if (view.isRight && text.length * size * EM > width + 26 * view.k) return;
+    const [left, line] = [view.isRight ? x : x + width / 2 + 5 * view.k, y + height + (item.box.stack > 1 ? 10 : 3) * view.k + size * (1 + 1.15 * i)];
+    ctx.strokeStyle = view.theme.paper;
+    ctx.lineWidth = 4 * view.k;
+    ctx.strokeText(text, left, line);
+    ctx.fillStyle = color;
+    ctx.fillText(text, left, line);
+  });
+}
+
+/** A round badge: a crossed-out arrow for no gradient, = for no update, bars for frozen. */
+function corner(ctx: Context, view: View, item: BoxItem, state: NonNullable<BoxItem["look"]>["corner"]): void {
+  const { x, y, width, height } = pixels(item, view);
+  const radius = Math.max(7 * view.k, 5 * view.dpr);
+  // The upper corner may have a button or the number of matches.
+  const [cx, cy] = [x + width, item.look?.action || item.look?.badge ? y + height : y];
+  ctx.fillStyle = view.theme.panel;
+  ctx.strokeStyle = view.theme.ink;
+  ctx.lineWidth = Math.max(1, 1.2 * view.dpr);
+  ctx.beginPath();
+  ctx.arc(cx, cy, radius, 0, 2 * Math.PI);
+  ctx.fill();
+  ctx.stroke();
+  const r = radius * 0.5;
+  ctx.beginPath();
+  if (state === "no gradient") {
+    ctx.moveTo(cx - r, cy - r * 0.6);
+    ctx.lineTo(cx + r, cy - r * 0.6);
+    ctx.lineTo(cx, cy + r);
+    ctx.closePath();
+    ctx.moveTo(cx - r * 1.3, cy + r * 1.3);
+    ctx.lineTo(cx + r * 1.3, cy - r * 1.3);
+  } else if (state === "not updated") {
+    for (const at of [-0.4, 0.4]) {
+      ctx.moveTo(cx - r, cy + at * r);
+      ctx.lineTo(cx + r, cy + at * r);
+    }
+  } else {
+    for (const at of [-0.45, 0.45]) {
+      ctx.moveTo(cx + at * r, cy - r);
+      ctx.lineTo(cx + at * r, cy + r);
+    }
+  }
+  ctx.stroke();
 }

@@ -28,12 +28,13 @@ export function radiusOf(style: Style, rect: Pixels, view: View): number {
 
 /** Plain rectangles in the most important color of each box. */
 export function paintCoarse(ctx: Context, view: View, items: readonly BoxItem[]): void {
-  const groups = groupByKeys(items, (item) => `${item.look?.strip ?? item.style.coarse}|${item.alpha * item.style.alpha}`);
+  const colorOf = ({ look, style }: BoxItem): string => look?.strip ?? (look?.holds === "zero" ? view.theme.panel : look?.holds === "nan" ? view.theme.plum : look?.holds === "inf" ? view.theme.ink : style.coarse);
+  const groups = groupByKeys(items, (item) => `${colorOf(item)}|${item.alpha * item.style.alpha}`);
   const { k, ox, oy } = view;
   for (const group of groups) {
     const first = group[0]!;
     ctx.globalAlpha = first.alpha * first.style.alpha;
-    ctx.fillStyle = first.look?.strip ?? first.style.coarse;
+    ctx.fillStyle = colorOf(first);
     for (const { x, y, width, height } of group) {
       ctx.fillRect(Math.round(x * k - ox), Math.round(y * k - oy), Math.max(1, Math.round(width * k)), Math.max(1, Math.round(height * k)));
     }

@@ -38,6 +38,7 @@ test("of a long name the telling part is kept", () => {
   assert.equal(shortenName("h.11.attn.softmax", 8), "softmax");
   assert.equal(shortenName("model.h.11.heads.7 (Att)", 9), "heads.7");
   assert.equal(shortenName("model.h.11.heads.7 (Att)", 3), "7");
+  assert.equal(shortenName("down_blocks.0", 7), "…ocks.0", "a number alone does not say which list it counts");
   assert.equal(shortenName("h.11.attn.softmax", 6), "softm…");
   assert.equal(shortenName("h.11.attn.softmax", 5), "");
 });

@@ -69,8 +69,10 @@ export function shortenName(name: string, room: number): string {
   const ends = parts.map((_, i) => parts.slice(i).join("."));
   const fitting = ends.filter((end) => end && end.length <= room);
   // `layer.3` says more than `3`.
-  const best = fitting.find((end) => !/^\d/.test(end)) ?? fitting[0];
+  const best = fitting.find((end) => !/^\d/.test(end));
   if (best) return best;
+  // A number alone does not say which list it counts.
+  if (fitting[0]) return room >= fitting[0].length + 4 ? `…${address.slice(1 - room)}` : fitting[0];
   return room >= 6 ? `${ends.at(-1)!.slice(0, room - 1)}…` : "";
 }
 

@@ -28,7 +28,7 @@ export function itemsIn(stage: Stage, area: Rect): Items {
 
 /** Boxes have cards behind them, signs and badges at their corners, notes below: all that may reach into an area. */
 function growArea({ x, y, width, height }: Rect): Rect {
-  return { x: x - 18, y: y - 22, width: width + 30, height: height + 34 };
+  return { x: x - 240, y: y - 32, width: width + 260, height: height + 44 };
 }
 
 export function paint(ctx: Context, view: View, items: Items): void {

@@ -48,7 +48,7 @@ export class Styles {
   of(box: Box, look: Look | undefined): Style {
     const code = codeOf(box);
     if (!look) return cached(this.plain, code, () => styleOf(box, undefined, this.theme));
-    const key = `${code}|${look.fill ?? ""}|${look.dim ?? ""}|${look.strong ?? ""}`;
+    const key = `${code}|${look.fill ?? ""}|${look.dim ?? ""}|${look.strong ?? ""}|${look.holds === "zero"}`;
     return cached(this.decorated, key, () => styleOf(box, look, this.theme));
   }
 }
@@ -133,10 +133,10 @@ function byFlags(style: Draft, { flags, kind }: Box, theme: Theme): void {
     sign(style, "?", theme.gold);
   }
   if (flags & OUTPUT) {
-    style.stroke = theme.bad;
-    style.width = 2;
+    // A double edge in the color of its kind: red rings are for what is unusual.
+    style.width = 1.5;
+    style.stroke = kind === "plain" ? theme.ink : style.stroke;
     style.isDouble = true;
-    style.coarse = theme.bad;
   }
   if (flags & FAILED || kind === "failed") {
     style.fill = mix(theme.bad, theme.panel, theme.isDark ? 0.3 : 0.16);
@@ -167,6 +167,7 @@ function byMark(style: Draft, mark: Exclude<Mark, "">, theme: Theme): void {
 }
 
 function byLook(style: Draft, look: Look, theme: Theme): void {
+  if (look.holds === "zero") style.fill = theme.panel;
   if (look.fill !== undefined) {
     style.fill = style.coarse = look.fill;
   }

@@ -6,7 +6,8 @@ import { test } from "node:test";
 import { isolatedPoints, xRange, readings, chartData, nearestX, stretches, type Line } from "./chart-data";
 
 const line = (key: string, x: number[], y: number[]): Line => ({ key, name: key, color: "red", x, y });
-const plain = { zoom: null, width: 300, isLog: false, smoothing: 0 };
+const linear = { isLog: false, above: new Set<string>(), below: new Set<string>() };
+const plain = { zoom: null, width: 300, scale: linear, smoothing: 0 };
 
 test("lines with steps of their own share one axis, and a missing step is no gap", () => {
   const sheet = chartData([line("a", [0, 10, 20], [1, 2, 3]), line("b", [5, 10], [7, NaN])], plain);
@@ -72,4 +73,13 @@ test("a reader is told how far the passes lie apart, where they do", () => {
   const banded: Line = { ...line("a", [0, 10], [1, 2]), band: { low: [0, 2], high: [3, 2] } };
   assert.deepEqual(readings([banded], 0, 1).map(({ band }) => band), [[0, 3]]);
   assert.deepEqual(readings([banded], 10, 1).map(({ band }) => band), [null]);
+});
+
+test("a run far from the others does not set the axis, and where it leaves is known", () => {
+  const lines = [line("a", [0, 1, 2], [1, 2, 3]), line("b", [0, 1, 2], [1, 1e6, 1e9]), line("c", [0, 1, 2], [1, -1e6, 2])];
+  const { y, left } = chartData(lines, { ...plain, scale: { ...linear, above: new Set(["b"]), below: new Set(["c"]) } });
+  assert.ok(y.high < 4 && y.low >= 0);
+  assert.deepEqual(left, [{ line: 1, x: 1, isAbove: true, farthest: 1e9 }, { line: 2, x: 1, isAbove: false, farthest: -1e6 }]);
+  const zoomed = chartData(lines.slice(1, 2), { ...plain, zoom: [1, 2], scale: { ...linear, above: new Set(["b"]) } });
+  assert.ok(zoomed.y.high >= 1e9, "alone in view, it sets the axis");
 });

@@ -1,6 +1,7 @@
 // Curves prepared for drawing: decimated, smoothed, on one axis. Values at the cursor are read from the full data.
 
 import { axisOf, extent, type Axis, type Extent } from "./axes";
+import type { ChartScale } from "./chart-scale";
 import { decimate, nearest, type Numbers } from "./decimate";
 import { smooth } from "./smooth";
 
@@ -10,7 +11,9 @@ export interface Line {
   readonly name: string;
   /** A CSS color; may be a variable. */
   readonly color: string;
-  /** Dash pattern; solid by default. */
+  /** Of its run, drawn at its end; "" or missing for none. */
+  readonly letter?: string;
+  /** Dash pattern of its kind of step; solid by default. */
   readonly dash?: readonly number[];
   readonly x: Numbers;
   readonly y: Numbers;
@@ -23,7 +26,7 @@ export interface ChartOptions {
   readonly zoom: readonly [number, number] | null;
   /** Room in pixels. */
   readonly width: number;
-  readonly isLog: boolean;
+  readonly scale: ChartScale;
   /** How much older points count, from 0 (no smoothing) to 1. */
   readonly smoothing: number;
   /** Approximate number of y ticks. */
@@ -43,9 +46,20 @@ export interface ChartData {
   readonly drawn: readonly Column[];
   /** Per line: the ends of its band; null for none. */
   readonly bands: readonly ({ readonly low: Column; readonly high: Column } | null)[];
+  /** Lines that leave the axis, each with the x at which it first does. */
+  readonly left: readonly Departure[];
   /** Where a line has values that are not finite, by x. */
   readonly broken: readonly number[];
   readonly isEmpty: boolean;
+}
+
+/** A line beyond the limits of the axis. */
+export interface Departure {
+  readonly line: number;
+  readonly x: number;
+  readonly isAbove: boolean;
+  /** The value farthest away. */
+  readonly farthest: number;
 }
 
 /** Cache of smoothed curves, so that a zoom does not smooth again. */
@@ -72,7 +86,7 @@ export function xRange(lines: readonly Line[]): [number, number] {
   return low <= high ? [low, high] : [0, 1];
 }
 
-export function chartData(lines: readonly Line[], { zoom, width, isLog, smoothing, nTicks = 4 }: ChartOptions): ChartData {
+export function chartData(lines: readonly Line[], { zoom, width, scale, smoothing, nTicks = 4 }: ChartOptions): ChartData {
   let [low, high] = zoom ?? xRange(lines);
   if (low === high) [low, high] = [low - 0.5, high + 0.5];
   // One interval per pixel: more points would not be visible.
@@ -83,12 +97,15 @@ export function chartData(lines: readonly Line[], { zoom, width, isLog, smoothin
     return kept.length === 1 ? kept[0] : [...new Set(kept.flat())].sort((a, b) => a - b);
   });
   let known: Extent | null = null;
-  lines.forEach(({ x, y, band }, i) => {
+  lines.forEach(({ key, x, y, band }, i) => {
+    if (scale.above.has(key) || scale.below.has(key)) return;
     // Neighbors beyond the edges are drawn, but must not stretch the y axis.
     const seen = places[i].filter((place) => x[place] >= low && x[place] <= high);
     for (const numbers of [y, ...(band ? [band.low, band.high] : [])]) known = extent(numbers, seen, known);
   });
-  const axis = axisOf(known, isLog, nTicks);
+  // Every line may have left it within the zoomed range.
+  if (known === null) lines.forEach(({ y }, i) => { known = extent(y, places[i], known); });
+  const axis = axisOf(known, scale.isLog, nTicks);
   const xs = [...new Set(lines.flatMap(({ x }, i) => places[i].map((place) => x[place])))].sort((a, b) => a - b);
   const at = new Map(xs.map((x, column) => [x, column]));
   const column = ({ x }: Line, y: Numbers, own: readonly number[]): Column => {
@@ -102,7 +119,16 @@ export function chartData(lines: readonly Line[], { zoom, width, isLog, smoothin
     low: column(line, drawnOf(line.band.low, smoothing), places[i]), high: column(line, drawnOf(line.band.high, smoothing), places[i]),
   });
   const broken = lines.flatMap(({ x, y }, i) => places[i].filter((place) => !Number.isFinite(y[place])).map((place) => x[place]));
-  return { low, high, y: axis, xs, raw, drawn, bands, broken: [...new Set(broken)], isEmpty: known === null };
+  const left = lines.flatMap((line, i) => departure(line, i, places[i], axis, [low, high]) ?? []);
+  return { low, high, y: axis, xs, raw, drawn, bands, left, broken: [...new Set(broken)], isEmpty: known === null };
+}
+
+function departure({ x, y }: Line, line: number, places: readonly number[], { low, high }: Axis, [from, to]: readonly [number, number]): Departure | null {
+  const out = places.filter((place) => Number.isFinite(y[place]) && (y[place] < low || y[place] > high) && x[place] >= from && x[place] <= to);
+  if (!out.length) return null;
+  const isAbove = out.some((place) => y[place] > high);
+  const farthest = out.reduce((most, place) => (isAbove ? Math.max(most, y[place]) : Math.min(most, y[place])), y[out[0]]);
+  return { line, x: x[out[0]], isAbove, farthest };
 }
 
 /** The stretches of a band between gaps; undefined entries are no gaps. */

@@ -23,8 +23,8 @@ export interface StepLine extends Line {
 
 export interface LineOptions {
   readonly color: string;
-  /** Dash pattern that distinguishes the run where kinds are merged. */
-  readonly dash?: readonly number[];
+  /** Letter of the run; "" for none. */
+  readonly letter?: string;
   /** Whether there are other runs beside it. */
   readonly isOneOfMany: boolean;
   /** Only steps of this kind; null for all. */
@@ -41,7 +41,7 @@ export function allKinds(runs: readonly Pick<RunView, "kinds">[]): string[] {
   return [...new Set(runs.flatMap((run) => run.kinds))];
 }
 
-/** How lines of the kind at this place are dashed. */
+/** How lines of the kind at this place are dashed. Dashes mean kinds of steps in every chart; runs differ by color and letter. */
 export function dashOf(place: number): readonly number[] | undefined {
   return DASHES[Math.max(0, place) % DASHES.length];
 }
@@ -66,7 +66,7 @@ export function linesOf(run: RunView, recorded: RecordedCurve, options: LineOpti
     const words = [isOneOfMany || number < 0 ? run.item.name : "", number >= 0 && kind === null ? run.kinds[number] || "no kind" : ""];
     return {
       key: `${run.item.id} ${number}`, run: run.item.id, name: words.filter(Boolean).join(" · ") || run.item.name, color: options.color,
-      dash: kind === null && number >= 0 ? dashOf((options.kinds ?? run.kinds).indexOf(run.kinds[number])) : options.dash, steps,
+      letter: options.letter, dash: number >= 0 ? dashOf((options.kinds ?? run.kinds).indexOf(run.kinds[number])) : undefined, steps,
       x: options.xName === "seconds" ? monotonicSeconds(recorded.seconds, places) ?? steps : steps,
       y: Float32Array.from(places, (place) => recorded.values[place]),
       band: recorded.band && {

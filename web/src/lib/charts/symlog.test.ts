@@ -39,3 +39,16 @@ test("ticks are powers of ten on the axis, with room between them", () => {
   const places = found.map((tick) => along(axis, tick));
   for (let i = 1; i < places.length; i++) assert.ok(places[i] - places[i - 1] >= 0.08);
 });
+
+test("values of one size have a linear axis with round ticks, and the reader can choose otherwise", () => {
+  const axis = axisOf([-0.5, 0.1, 0.4, 1.5]);
+  assert.equal(along(axis, 0.5), 0.5);
+  assert.deepEqual(ticks(axis, 0.2), [-0.5, 0, 0.5, 1, 1.5]);
+  assert.ok(axisOf([1, 2, 3], true).knee < Infinity && axisOf([1e-9, 1, 1e9], false).knee === Infinity);
+});
+
+test("one exploded tensor leaves the axis to the others", () => {
+  const axis = axisOf([...Array.from({ length: 40 }, (_, i) => Math.sin(i)), 6.7e23]);
+  assert.ok(axis.high <= 1 && axis.knee === Infinity);
+  assert.equal(along(axis, 6.7e23), 1);
+});

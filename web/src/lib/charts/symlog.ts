@@ -1,15 +1,17 @@
-// Symmetric log axis: linear around zero, logarithmic beyond.
+// The shared axis of value ranges: linear, or logarithmic on both sides of zero. A few extreme values do not squeeze the others.
+
+import { rounds } from "./axes";
 
 export interface Axis {
   readonly low: number;
   readonly high: number;
-  /** Magnitude below which the axis is linear. */
+  /** Magnitude below which the axis is linear; Infinity for a linear axis. */
   readonly knee: number;
 }
 
 /** Symmetric logarithm: linear near zero, logarithmic beyond. */
 export function symlog(value: number, knee: number): number {
-  return Math.sign(value) * Math.log1p(Math.abs(value) / knee);
+  return knee === Infinity ? value : Math.sign(value) * Math.log1p(Math.abs(value) / knee);
 }
 
 /** The linear threshold of the axis: below nearly all of these values. */
@@ -20,12 +22,25 @@ export function kneeOf(values: Iterable<number>): number {
   return Math.max(sizes[Math.floor(sizes.length * 0.05)], sizes[sizes.length - 1] * 1e-9);
 }
 
-/** The axis of these values, which always includes zero and has a nonzero width. */
-export function axisOf(values: Iterable<number>): Axis {
-  const finite = [...values].filter(Number.isFinite);
+/** Logarithmic if the largest magnitude is this many times the smallest (the 5th percentile). */
+const DECADES = 1000;
+/** Values this many times as large as most (the 75th percentile) do not set the limits. */
+const FAR = 1e4;
+
+/**
+ * The axis of these values, which always includes zero and has a nonzero width.
+ *
+ * `isLog` is what the reader chose; null leaves it to the values.
+ */
+export function axisOf(values: Iterable<number>, isLog: boolean | null = null): Axis {
+  const finite = Float64Array.from([...values].filter(Number.isFinite));
+  const sizes = finite.map(Math.abs).filter((size) => size !== 0).sort();
+  if (!sizes.length) return { low: -1, high: 1, knee: Infinity };
+  const most = FAR * sizes[Math.floor((sizes.length - 1) * 0.75)];
   let [low, high] = [0, 0];
-  for (const value of finite) [low, high] = [Math.min(low, value), Math.max(high, value)];
-  return low === high ? { low: -1, high: 1, knee: 1 } : { low, high, knee: kneeOf(finite) };
+  for (const value of finite) if (Math.abs(value) <= most) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  const knee = kneeOf(sizes.filter((size) => size <= most));
+  return { low, high, knee: isLog ?? Math.max(-low, high) >= DECADES * knee ? knee : Infinity };
 }
 
 /** Position of a value on an axis, clamped to 0 … 1. */
@@ -34,9 +49,10 @@ export function along({ low, high, knee }: Axis, value: number): number {
   return Math.max(0, Math.min(1, (symlog(value, knee) - from) / (to - from)));
 }
 
-/** Powers of ten that fit the axis, and zero; none nearer to the next than `gap`, a share of the axis. */
+/** Powers of ten that fit the axis, or round numbers if it is linear, and zero; none nearer to the next than `gap`, a share of the axis. */
 export function ticks(axis: Axis, gap: number): number[] {
   const { low, high, knee } = axis;
+  if (knee === Infinity) return rounds(low, high, Math.max(1, Math.floor(0.8 / gap)));
   const out = [0];
   const most = Math.max(-low, high);
   for (const sign of [1, -1]) {

@@ -3,12 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { position } from "../colors";
-import { medianRatio, foremost, joinScales, anomalyAt, positionOn, rowsAt, scaleFor, statisticAt, nodeValues, type Matrix, type NodeValues } from "./node-colors";
-import type { NodeRows, RowView } from "../wire";
+import { DIVERGING, RISING, RISING_DARK } from "../colors";
+import { anomalyAt, beyond, CHANGES, foremost, limitsIn, limitsText, nodeValues, positionOn, rowsAt, scaleBetween, statisticAt, type Anomaly, type Matrix } from "./node-colors";
+import { HOLDS_INF, HOLDS_MASK, HOLDS_MISSING, HOLDS_NAN, HOLDS_NUMBERS, HOLDS_ZEROS, LEFT_OUT, type NodeRows, type RowView } from "../wire";
 
 const STATISTICS = ["mean", "abs_mean", "nonfinite"];
 const row = (number: number, given: Partial<RowView>): RowView =>
-  ({ row: number, site: "a", of: "value", iteration: 0, pass_: 1, n_passes: 1, role: "value", node: "", part: "", names: [], ...given });
+  ({ row: number, site: "a", of: "value", iteration: 0, pass_: 1, n_passes: 1, role: "value", node: "", part: "", names: [], title: "", ...given });
 const node = (...rows: number[]): NodeRows => ({ name: "a", node: "a", iteration: 0, pass_: 1, role: "value", sites: [], rows, parts: [] });
 const matrix = (...lines: number[][]): Matrix => ({ n_rows: lines.length, n_columns: 3, values: Float32Array.from(lines.flat()) });
 
@@ -28,9 +29,10 @@ test("a node shows the tensor that is wanted, and only that", () => {
   assert.equal(at({ of: "value", iteration: 0, pass: 0, part: "gone" }, 0, 4), 0);
 });
 
-test("NaN, zeros and gaps are told apart from small numbers", () => {
-  const given = matrix([0, 1e-30, 0], [0, 0, 0], [NaN, 3, 1], [NaN, NaN, NaN]);
-  assert.deepEqual([0, 1, 2, 3, 4, -1].map((number) => anomalyAt(given, STATISTICS, number)), ["", "zero", "nonfinite", "none", "none", "none"]);
+test("what the server says a tensor holds decides what a color cannot show", () => {
+  const codes = [HOLDS_NUMBERS, HOLDS_ZEROS, HOLDS_NAN, HOLDS_INF, HOLDS_MASK + LEFT_OUT, HOLDS_NUMBERS + LEFT_OUT, HOLDS_MISSING, HOLDS_NAN + LEFT_OUT];
+  const given: Matrix = { ...matrix(...codes.map(() => [0, 0, 0])), contents: Uint8Array.from(codes) };
+  assert.deepEqual([...codes.keys(), 8, -1].map((number) => anomalyAt(given, number)), ["", "zero", "nan", "inf", "mask", "apart", "none", "nan", "none", "none"]);
   assert.ok(Number.isNaN(statisticAt(given, 9, 0)), "a matrix from before a row was added is shorter");
 });
 
@@ -42,38 +44,37 @@ test("a change is counted in doublings, and from nothing to something there is n
   assert.equal(title, "abs mean of the gradient, change since step 5");
 });
 
-test("sizes lie on a log scale, signed numbers around zero", () => {
-  const of = (statistic: string, ...values: number[]): ReturnType<typeof scaleFor> =>
-    scaleFor({ title: "", isChange: false, values: Float64Array.from(values), anomalies: [], counts: new Float64Array() }, statistic);
-  const sizes = of("abs_mean", 1e-9, 1e-3, 1e3, 0, NaN)!;
+test("amounts rise from nothing, and turn round on dark ground; signed numbers and changes have a middle", () => {
+  const sizes = scaleBetween({ low: 1e-9, high: 1e3, scale: "log", knee: 0 }, false);
   assert.equal(position(sizes, 1e-3), 0.5);
   assert.equal(positionOn(sizes, 0), null, "zero has no place on it");
-  const signed = of("mean", -100, 1e-3, 2)!;
-  assert.equal(position(signed, 0), 0.5);
-  assert.equal(position(signed, -100), 0);
+  assert.deepEqual([sizes.ramp, scaleBetween(sizes as Parameters<typeof scaleBetween>[0], true).ramp], [RISING, RISING_DARK]);
+  const signed = scaleBetween({ low: -100, high: 100, scale: "symlog", knee: 1e-3 }, true);
+  assert.deepEqual([signed.ramp, position(signed, 0), position(signed, -100)], [DIVERGING, 0.5, 0]);
   assert.ok(position(signed, 1e-3) > 0.51, "small numbers are told from zero");
-  assert.equal(of("mean", NaN), null);
+  assert.deepEqual([CHANGES.ramp, position(CHANGES, 0)], [DIVERGING, 0.5]);
 });
 
-test("a scale that has grown stays as wide when one goes back", () => {
-  const tinted = (...values: number[]) => scaleFor({ title: "", isChange: false, values: Float64Array.from(values), anomalies: [], counts: new Float64Array() }, "norm");
-  const [first, later] = [tinted(1, 10), tinted(0.1, 5)];
-  const both = joinScales(first, later)!;
-  assert.deepEqual([both.low, both.high], [0.1, 10]);
-  assert.equal(joinScales(both, first), both);
-  assert.equal(joinScales(null, first), first);
+test("limits go into the address with the selection that they belong to, and come back for that alone", () => {
+  const limits = { low: 0.00123456, high: 41, scale: "log" as const, knee: 0 };
+  const text = limitsText(["run", "std", "grad/a", "train"], limits);
+  assert.deepEqual(limitsIn(text, ["run", "std", "grad/a", "train"]), { ...limits, low: 0.0012346 });
+  assert.equal(limitsIn(text, ["other", "std", "grad/a", "train"]), null);
+  for (const bad of ["", "run|std|grad/a|train", text.replace("41", "x"), text.replace("log", "cube"), text.replace("41", "1e-9")]) assert.equal(limitsIn(bad, ["run", "std", "grad/a", "train"]), null, bad);
 });
 
-test("a folded module shows its largest number, and a NaN anywhere in it", () => {
-  const given = { title: "", isChange: false, values: Float64Array.of(1, -5, NaN, 0), anomalies: ["", "", "nonfinite", "zero"] as const, counts: new Float64Array() };
+test("what is beyond the limits is counted, without what has no color", () => {
+  const anomalies: Anomaly[] = ["", "", "", "apart", "nan"];
+  const given = { title: "", isChange: false, values: Float64Array.of(0.5, 2, 99, 1e9, NaN), anomalies, counts: new Float64Array() };
+  assert.deepEqual(beyond(given, scaleBetween({ low: 1, high: 10, scale: "log", knee: 0 }, false)), { below: 1, above: 1 });
+});
+
+test("a folded module shows its largest number, and a NaN anywhere in it; counters and buffers do not count", () => {
+  const given = { title: "", isChange: false, values: Float64Array.of(1, -5, NaN, 0, 1e6), anomalies: ["", "", "nan", "zero", "apart"] as const, counts: new Float64Array() };
   assert.deepEqual(foremost(given, [0, 1]), { node: 1, anomaly: "" });
-  assert.deepEqual(foremost(given, [0, 2]), { node: 0, anomaly: "nonfinite" });
+  assert.deepEqual(foremost(given, [0, 2]), { node: 0, anomaly: "nan" });
   assert.deepEqual(foremost(given, [3]), { node: 3, anomaly: "zero" });
+  assert.deepEqual(foremost(given, [0, 3, 4]), { node: 0, anomaly: "" });
+  assert.deepEqual(foremost(given, [4]), { node: 4, anomaly: "apart" });
   assert.deepEqual(foremost(given, []), { node: -1, anomaly: "none" });
-});
-
-test("how far a step is from usual is told by the median, of what can be compared", () => {
-  const of = (...values: number[]): NodeValues => ({ title: "", isChange: false, values: Float64Array.from(values), anomalies: [], counts: new Float64Array() });
-  assert.equal(medianRatio(of(1000, 2000, -3000, NaN, 5), of(1, 2, 3, 4, 0)), 1000);
-  assert.ok(Number.isNaN(medianRatio(of(NaN, 1), of(1, 0))));
 });

@@ -1,21 +1,22 @@
 // The number behind the color of each node of a run: a statistic at one step, or its change since another step.
 
-import { DIVERGING, position, type ColorScale } from "../colors";
+import { DIVERGING, position, RISING, RISING_DARK, type ColorScale } from "../colors";
 import { quantityTitle } from "./quantity";
-import { statisticOf, titleOf } from "./statistics";
-import { kneeOf } from "../charts/symlog";
-import { STATISTICS, type NodeRows, type RowView } from "../wire";
+import { titleOf } from "./statistics";
+import { HOLDS_INF, HOLDS_MASK, HOLDS_MISSING, HOLDS_NAN, HOLDS_ZEROS, LEFT_OUT, type ColorLimits, type NodeRows, type RowView } from "../wire";
 
-/** What a color cannot show: non-finite values, all zeros, or nothing recorded. */
-export type Anomaly = "" | "nonfinite" | "zero" | "none";
+/** What a color cannot show: NaN, Inf, −Inf as in a mask, all zeros, no place on the scale (buffers, whole numbers), or nothing recorded. */
+export type Anomaly = "" | "nan" | "inf" | "mask" | "zero" | "apart" | "none";
 
 /** All statistics of a step: row, statistic. NaN where there is none. */
 export interface Matrix {
   readonly n_rows: number;
   readonly n_columns: number;
   readonly values: Float32Array;
-  /** The robust z-scores of some of the statistics among the tensors of the same role: row, statistic. */
-  readonly z?: { readonly names: readonly string[]; readonly values: Float32Array };
+  /** By row, what the tensor holds: codes of the server. */
+  readonly contents?: Uint8Array;
+  /** The z-score of each number of a table; NaN for usual ones. */
+  readonly z?: Float32Array;
 }
 
 /** Selects one tensor per node. */
@@ -37,14 +38,6 @@ export interface NodeValues {
   readonly counts: Float64Array;
   /** For a change, the statistic at both steps. */
   readonly ends?: { readonly then: Float64Array; readonly now: Float64Array };
-}
-
-/** Share of the smallest values that is clipped to the low end of the scale. */
-const LEAST = 0.05;
-const FAULTS = STATISTICS.filter(({ is_fault }) => is_fault).map(({ name }) => name);
-
-export function isSigned(statistic: string): boolean {
-  return statisticOf(statistic).is_signed;
 }
 
 /** Node → the row of its selected tensor; -1 for none. A tensor without iterations belongs to all of them. */
@@ -70,20 +63,12 @@ export function statisticAt({ n_rows, n_columns, values }: Matrix, row: number, 
   return row >= 0 && row < n_rows && column >= 0 && column < n_columns ? values[row * n_columns + column] : NaN;
 }
 
-/** The robust z-score of a statistic of a row; NaN where there is none. */
-export function zAt({ n_rows, z }: Matrix, row: number, statistic: string): number {
-  const column = z?.names.indexOf(statistic) ?? -1;
-  return z && column >= 0 && row >= 0 && row < n_rows ? z.values[row * z.names.length + column] : NaN;
-}
+const ANOMALIES: ReadonlyMap<number, Anomaly> = new Map([[HOLDS_MISSING, "none"], [HOLDS_NAN, "nan"], [HOLDS_INF, "inf"], [HOLDS_MASK, "mask"], [HOLDS_ZEROS, "zero"]] as const);
 
-/** The anomaly of a row. */
-export function anomalyAt(matrix: Matrix, statistics: readonly string[], row: number): Anomaly {
-  const of = (name: string): number => statisticAt(matrix, row, statistics.indexOf(name));
-  if (row < 0 || row >= matrix.n_rows) return "none";
-  if (FAULTS.some((name) => of(name) > 0)) return "nonfinite";
-  if (of("abs_mean") === 0 || of("norm") === 0 || (of("min") === 0 && of("max") === 0)) return "zero";
-  for (let column = 0; column < matrix.n_columns; column++) if (!Number.isNaN(statisticAt(matrix, row, column))) return "";
-  return "none";
+/** What a color cannot show of a row. */
+export function anomalyAt({ contents, n_rows }: Matrix, row: number): Anomaly {
+  if (!contents || row < 0 || row >= n_rows) return "none";
+  return ANOMALIES.get(contents[row] & (LEFT_OUT - 1)) ?? (contents[row] & LEFT_OUT ? "apart" : "");
 }
 
 interface NodeValuesInput {
@@ -100,7 +85,7 @@ interface NodeValuesInput {
 /** The numbers behind the colors; a change is the log2 of the ratio of magnitudes. */
 export function nodeValues(rows: Int32Array, { statistics, statistic, of, matrix, since, over = "" }: NodeValuesInput): NodeValues {
   const column = statistics.indexOf(statistic);
-  const anomalies = Array.from(rows, (row) => anomalyAt(matrix, statistics, row));
+  const anomalies = Array.from(rows, (row) => anomalyAt(matrix, row));
   const now = Float64Array.from(rows, (row) => statisticAt(matrix, row, column));
   const then = since && Float64Array.from(rows, (row) => statisticAt(since.matrix, row, column));
   const values = then ? now.map((value, node) => doublings(value, then[node])) : now;
@@ -114,52 +99,51 @@ function doublings(now: number, then: number): number {
   return then === 0 ? (now === 0 ? 0 : NaN) : Math.log2(Math.abs(now) / Math.abs(then));
 }
 
-/** Median ratio between two sets of values; NaN if it is undefined. */
-export function medianRatio(now: NodeValues, usually: NodeValues): number {
-  const times = [...now.values].map((value, node) => Math.abs(value) / Math.abs(usually.values[node])).filter((ratio) => ratio > 0 && Number.isFinite(ratio));
-  return times.sort((a, b) => a - b)[times.length >> 1] ?? NaN;
+/** A change by this many doublings has the full color: 16 times as much or as little. */
+const DOUBLINGS = 4;
+
+/** The scale of changes: around none, the same for all. */
+export const CHANGES: ColorScale = { low: -DOUBLINGS, high: DOUBLINGS, scale: "diverging", ramp: DIVERGING };
+
+/** The scale between the limits that the server computed: amounts rise from nothing, signed numbers have a middle. */
+export function scaleBetween({ low, high, scale, knee }: Pick<ColorLimits, "low" | "high" | "scale" | "knee">, isDark: boolean): ColorScale {
+  return { low, high, scale, knee, ramp: scale === "symlog" ? DIVERGING : isDark ? RISING_DARK : RISING };
 }
 
-/**
- * The scale of these numbers: logarithmic for magnitudes, around zero for signed ones; null if there are none.
- *
- * @param isLoose nodes that are ignored if there are others: token ids are not comparable with activations.
- */
-export function scaleFor({ values, isChange }: NodeValues, statistic: string, isLoose: (node: number) => boolean = () => false): ColorScale | null {
-  const tight = [...values].filter((value, node) => Number.isFinite(value) && !isLoose(node));
-  const finite = tight.length ? tight : [...values].filter(Number.isFinite);
-  if (!finite.length) return null;
-  if (isChange || isSigned(statistic)) {
-    const most = finite.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
-    // A change by a factor of 2 is the smallest that gets a full color.
-    if (isChange) return { low: -Math.max(1, most), high: Math.max(1, most), scale: "diverging", ramp: DIVERGING };
-    return { low: -(most || 1), high: most || 1, scale: "symlog", knee: kneeOf(finite), ramp: DIVERGING };
-  }
-  const positive = finite.filter((value) => value > 0);
-  if (!positive.length) return { low: 0, high: 1, scale: "linear", ramp: DIVERGING };
-  // A few values near zero, such as unused biases, would leave a single color for all others.
-  positive.sort((a, b) => a - b);
-  const [low, high] = [positive[Math.floor(LEAST * positive.length)], positive.at(-1)!];
-  return { low, high, scale: "log", ramp: DIVERGING };
+/** The limits as text for the address, with the selection that they belong to. */
+export function limitsText(selection: readonly string[], { low, high, scale, knee }: Pick<ColorLimits, "low" | "high" | "scale" | "knee">): string {
+  return [...selection, scale, ...[low, high, knee].map((value) => String(Number(value.toPrecision(5))))].join("|");
 }
 
-/** A scale that covers both, so that a color keeps its meaning from step to step. */
-export function joinScales(one: ColorScale | null, other: ColorScale | null): ColorScale | null {
-  if (!one || !other || one.scale !== other.scale) return other ?? one;
-  if (one.low <= other.low && one.high >= other.high) return one;
-  return { ...other, low: Math.min(one.low, other.low), high: Math.max(one.high, other.high), knee: one.knee };
+/** The limits in the address; null if they belong to another selection, or are none. */
+export function limitsIn(text: string, selection: readonly string[]): Pick<ColorLimits, "low" | "high" | "scale" | "knee"> | null {
+  const parts = text.split("|");
+  const [scale, ...numbers] = parts.slice(selection.length);
+  const [low, high, knee] = numbers.map(Number);
+  const isFit = selection.every((part, place) => parts[place] === part) && ["linear", "log", "symlog"].includes(scale);
+  return isFit && [low, high, knee].every(Number.isFinite) && low <= high ? { low, high, scale: scale as ColorLimits["scale"], knee } : null;
 }
+
+/** How many numbers are outside a scale, below and above. */
+export function beyond({ values, anomalies }: NodeValues, { low, high }: ColorScale): { below: number; above: number } {
+  const shown = [...values].filter((_, node) => anomalies[node] === "");
+  return { below: shown.filter((value) => value < low).length, above: shown.filter((value) => value > high).length };
+}
+
+/** What a box shows of several nodes: the most urgent anomaly, or numbers; what is apart counts only by itself. */
+const URGENCY: readonly Anomaly[] = ["nan", "inf", "", "zero", "mask", "apart", "none"];
 
 /** What a box shows for several nodes: the node with the largest magnitude, -1 for none, and its anomaly. */
 export function foremost({ values, anomalies }: NodeValues, nodes: readonly number[]): { node: number; anomaly: Anomaly } {
   let best = -1;
   const met = new Set<Anomaly>();
+  for (const node of nodes) met.add(anomalies[node]);
+  const anomaly = URGENCY.find((one) => met.has(one)) ?? "none";
+  const isShown = (node: number): boolean => anomalies[node] === (met.has("") ? "" : anomaly);
   for (const node of nodes) {
-    met.add(anomalies[node]);
     const value = values[node];
-    if (!Number.isNaN(value) && (best < 0 || Math.abs(value) > Math.abs(values[best]))) best = node;
+    if (isShown(node) && !Number.isNaN(value) && (best < 0 || Math.abs(value) > Math.abs(values[best]))) best = node;
   }
-  const anomaly = met.has("nonfinite") ? "nonfinite" : met.has("") ? "" : met.has("zero") ? "zero" : "none";
   return { node: best, anomaly };
 }
 

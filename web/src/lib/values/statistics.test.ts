@@ -3,12 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { aboutOf, allMissing, cardsOf, isHistogramPart, isQuantile, isLogScaled, selectableStatistics, remark, compareWithSibling, statisticOf, titleOf, defaultStatistic, zText } from "./statistics";
-import { STATISTICS, type StatisticView } from "../wire";
+import { aboutOf, allMissing, cardsOf, isHistogramPart, isQuantile, isLogScaled, selectableStatistics, remark, compareWithSibling, statisticOf, titleOf, defaultStatistic, plainContents, zText } from "./statistics";
+import { HOLDS_INF, HOLDS_MASK, HOLDS_NAN, HOLDS_NUMBERS, HOLDS_ZEROS, STATISTICS, type StatisticView, type Unusual } from "../wire";
 
 const one = (name: string, value: number | null, also: Partial<StatisticView> = {}): StatisticView => ({
-  name, value, non_finite: "", z_history: null, z_step: null, n_history: 20, n_step: 12, ...also,
+  name, value, non_finite: "", z_past: null, z_peers: null, n_past: 20, n_peers: 12, usual: null, unusual: null, ...also,
 });
+const unusual = (text: string, z: number): Unusual => ({ row: 0, statistic: "std", z_past: z, z_peers: null, ratio: null, is_above: z > 0, text, about: `${text}, since when` });
+const said = (statistics: StatisticView[], contents = HOLDS_NUMBERS): string => remark({ statistics, contents }).text;
 
 test("the usual statistics come first, quantiles last and in order, pieces of the histogram not at all", () => {
   assert.deepEqual(selectableStatistics(["p99", "h0", "p5", "kurtosis", "std", "low", "mean"]), ["mean", "std", "kurtosis", "p5", "p99"]);
@@ -21,7 +23,7 @@ test("everything about a statistic is read off the table, and one that is not in
     assert.deepEqual([titleOf(name), isHistogramPart(name), isQuantile(name), isLogScaled(name)], [title, part === "histogram", part === "quantile", scale === "log"]);
   }
   assert.deepEqual([statisticOf("kurtosis_4").title, aboutOf("kurtosis_4"), isLogScaled("kurtosis_4")], ["kurtosis 4", "", false]);
-  assert.match(aboutOf("batch_std"), /^Standard deviation over the samples of the batch.* robust z-score .* of the same role/);
+  assert.match(aboutOf("batch_std"), /^Standard deviation over the samples of the batch/);
 });
 
 test("a statistic of the table has a card wherever it was recorded, faults one for all", () => {
@@ -35,13 +37,18 @@ test("at first the size of the values is shown, else what comes first", () => {
   assert.deepEqual([defaultStatistic(["norm", "std", "mean"]), defaultStatistic(["max", "mean"]), defaultStatistic(["h0"]), defaultStatistic(["own"])], ["std", "mean", "", "own"]);
 });
 
-test("a number that is far from its siblings or its past is marked, and named in a sentence", () => {
-  const statistics = [one("mean", 1, { z_step: 2 }), one("std", 3e-6, { z_step: -6.24, z_history: 5.5 })];
-  const cards = cardsOf(statistics);
-  assert.deepEqual(cards.map(({ isOut }) => isOut), [false, true]);
-  assert.deepEqual(cards[1].marks, ["z −6.2 vs. step", "z 5.5 vs. past"]);
-  assert.equal(remark(statistics), "std far below the other tensors of its role (12)");
-  assert.equal(remark([one("mean", 1)]), "");
+test("what the server calls unusual is marked with its words, the strongest in a sentence; z-scores alone mark nothing", () => {
+  const statistics = [one("mean", 1, { z_past: 7 }), one("std", 3, { unusual: unusual("×3 of usual", 6) }), one("norm", 9, { unusual: unusual("×9 of usual", -30) })];
+  assert.deepEqual(cardsOf(statistics).map(({ marks, isOut }) => [marks, isOut]), [[[], false], [["×3 of usual"], true], [["×9 of usual"], true]]);
+  assert.deepEqual(remark({ statistics, contents: HOLDS_NUMBERS }), { text: "norm ×9 of usual", about: "×9 of usual, since when" });
+  assert.equal(said([one("mean", 1)]), "");
+});
+
+test("NaN and Inf are told apart, and zeros and masks are no fault", () => {
+  assert.deepEqual([said([], HOLDS_NAN), said([], HOLDS_INF), said([], HOLDS_ZEROS), said([], HOLDS_MASK)], ["holds NaN", "holds Inf", "", ""]);
+  assert.deepEqual([HOLDS_ZEROS, HOLDS_MASK, HOLDS_NUMBERS, HOLDS_NAN].map(plainContents), ["all zero", "holds −Inf, as a mask does", "", ""]);
+  const [card] = cardsOf([one("mean", null, { non_finite: "-inf" })], { dead: null, units: 0, isMask: true });
+  assert.deepEqual([card.text, card.isOut], ["−∞", false]);
 });
 
 test("zeros are told as a share, and what is not finite in one card", () => {
@@ -64,7 +71,7 @@ test("what a tensor cannot have is a dash that says why, and no fault", () => {
 });
 
 test("what is broken is said before what is far off", () => {
-  assert.equal(remark([one("std", 1, { z_step: 99 }), one("nans", 2)]), "holds NaN");
+  assert.equal(said([one("std", 1, { unusual: unusual("×3 of usual", 6) }), one("nans", 2)], HOLDS_NAN), "holds NaN");
 });
 
 test("many dead units are marked, a few are only told", () => {
@@ -78,9 +85,8 @@ test("many dead units are marked, a few are only told", () => {
 test("of a tensor without elements nothing is said, and nothing stands out", () => {
   const statistics = [one("count", 0), one("mean", null, { non_finite: "nan" }), one("nans", null, { non_finite: "nan" }), one("infs", null, { non_finite: "nan" })];
   assert.deepEqual(cardsOf(statistics).map(({ title, text, isOut }) => [title, text, isOut]), [["mean", "–", false], ["NaN · Inf", "–", false]]);
-  assert.equal(remark(statistics), "");
-  assert.equal(remark([one("count", 8), one("nans", 8)]), "holds only NaN");
-  assert.equal(remark([one("count", 8), one("nonfinite", 1)]), "holds NaN or Inf");
+  assert.equal(said(statistics), "");
+  assert.equal(said([one("count", 8), one("nans", 8)], HOLDS_NAN), "holds only NaN");
 });
 
 test("a sibling of another size is named with the power of ten between them", () => {

@@ -1,7 +1,7 @@
 // Titles, order and cards of statistics, from the table that Python sends.
 
 import { exact, short } from "../formatting";
-import { FAR, LARGEST, STATISTICS, UNKNOWN, type Sibling, type Statistic, type StatisticView } from "../wire";
+import { HOLDS_INF, HOLDS_MASK, HOLDS_NAN, HOLDS_ZEROS, LARGEST, STATISTICS, UNKNOWN, type Sibling, type Statistic, type StatisticView, type TensorView } from "../wire";
 
 const BY_NAME: ReadonlyMap<string, Statistic> = new Map(STATISTICS.map((each) => [each.name, each]));
 const RANKS: ReadonlyMap<string, number> = new Map(STATISTICS.map(({ name }, rank) => [name, rank]));
@@ -44,14 +44,11 @@ export function defaultStatistic(names: readonly string[]): string {
   return all.find((name) => statisticOf(name).is_size) ?? all[0] ?? "";
 }
 
-/** Tooltip of a column or card: what the statistic is, and what its z-scores compare. */
+/** Tooltip of a column or card: what the statistic is. */
 export function aboutOf(name: string): string {
-  const { about, is_comparable: isComparable } = statisticOf(name);
-  const sentence = about && `${about[0].toUpperCase()}${about.slice(1)}.`;
-  return isComparable ? `${sentence} ${COMPARED}` : sentence;
+  const { about } = statisticOf(name);
+  return about && `${about[0].toUpperCase()}${about.slice(1)}.`;
 }
-
-const COMPARED = `Orange: robust z-score of ${FAR} or more among all tensors of the same role at this step.`;
 
 /** One card of the inspector. */
 export interface StatisticCard {
@@ -70,14 +67,16 @@ export interface StatisticCard {
 export interface Dead {
   readonly dead: number | null;
   readonly units: number;
+  /** Whether −Inf is no fault, because the tensor is a mask. */
+  readonly isMask?: boolean;
 }
 
 /** Share of dead units from which the card is marked. */
 const MANY_DEAD = 0.1;
 
 /** The statistics of one tensor at one step as cards; quantiles are left to the picture of them. */
-export function cardsOf(statistics: readonly StatisticView[], { dead, units }: Dead = { dead: null, units: 0 }): StatisticCard[] {
-  const cards = plainCards(statistics);
+export function cardsOf(statistics: readonly StatisticView[], { dead, units, isMask = false }: Dead = { dead: null, units: 0 }): StatisticCard[] {
+  const cards = plainCards(statistics).map((card) => (isMask ? { ...card, isOut: false } : card));
   if (!dead) return cards;
   const deadText = `dead units ${dead.toLocaleString("en")}`;
   const isBad = dead >= MANY_DEAD * units;
@@ -110,7 +109,7 @@ function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>, f
     const text = faults.map((each) => (unit === "flag" ? (named.get(each)!.value ? "some" : "none") : formatStatistic(named.get(each)!))).join(" · ");
     return { name, title, text, exact: text, marks: [], notes: [], isOut: faults.some((each) => Boolean(named.get(each)!.value)) };
   }
-  const marks = marksOf(one);
+  const marks = one.unusual ? [one.unusual.text] : [];
   const isShare = unit === "elements" && one.value !== null && count;
   const text = isShare ? `${short((100 * one.value!) / count)} %` : formatStatistic(one);
   const whole = one.value === null ? missingText(one) || text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
@@ -134,12 +133,6 @@ function formatStatistic({ value, non_finite }: StatisticView): string {
   return { nan: "NaN", inf: "∞", "-inf": "−∞" }[non_finite] ?? "–";
 }
 
-/** Short labels of the z-scores that mark an outlier. */
-export function marksOf({ z_history, z_step }: StatisticView): string[] {
-  const say = (z: number | null, what: string): string[] => (z !== null && Math.abs(z) >= FAR ? [`z ${zText(z)} vs. ${what}`] : []);
-  return [...say(z_step, "step"), ...say(z_history, "past")];
-}
-
 /** A z-score with few digits; large ones were clipped. */
 export function zText(z: number): string {
   return Math.abs(z) >= LARGEST ? (z > 0 ? "> 99" : "< −99") : short(Number(z.toFixed(1)));
@@ -160,21 +153,20 @@ function superscript(power: number): string {
   return String(power).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]);
 }
 
-/** The most unusual fact about a tensor; "" if there is none. */
-export function remark(statistics: readonly StatisticView[]): string {
+/** The most unusual fact about a tensor, as the server tells it; "" if there is none. */
+export function remark({ statistics, contents }: Pick<TensorView, "statistics" | "contents">): { text: string; about: string } {
   const named = new Map(statistics.map(({ name, value }) => [name, value]));
-  const count = named.get("count");
-  if (count === 0) return "";
-  const fault = faultsOf(selectableStatistics([...named.keys()])).find((name) => named.get(name));
-  if (fault) return `holds ${statisticOf(fault).unit === "elements" && named.get(fault) === count ? "only " : ""}${titleOf(fault)}`;
-  let [best, sentence] = [FAR, ""];
-  for (const one of statistics) {
-    if (isHistogramPart(one.name) || isQuantile(one.name) || one.name === "count") continue;
-    for (const [z, than] of [[one.z_step, `the other tensors of its role (${one.n_step})`], [one.z_history, `its own last ${one.n_history} steps`]] as const) {
-      if (z === null || Math.abs(z) < best) continue;
-      best = Math.abs(z);
-      sentence = `${titleOf(one.name)} far ${z > 0 ? "above" : "below"} ${than}`;
-    }
-  }
-  return sentence;
+  const all = named.get("count") ?? NaN;
+  const only = (name: string): string => (named.get(name) === all ? "only " : "");
+  if (contents === HOLDS_NAN) return { text: `holds ${only("nans")}NaN`, about: "" };
+  if (contents === HOLDS_INF) return { text: `holds ${only("infs")}Inf`, about: "" };
+  let best: StatisticView | null = null;
+  const strength = ({ unusual }: StatisticView): number => Math.max(Math.abs(unusual?.z_past ?? 0), Math.abs(unusual?.z_peers ?? 0));
+  for (const one of statistics) if (one.unusual && (!best || strength(one) > strength(best))) best = one;
+  return best ? { text: `${titleOf(best.name)} ${best.unusual!.text}`, about: best.unusual!.about } : { text: "", about: "" };
+}
+
+/** What a tensor holds that is no fault: zeros, or the −Inf of a mask; "" for numbers. */
+export function plainContents(contents: number): string {
+  return contents === HOLDS_ZEROS ? "all zero" : contents === HOLDS_MASK ? "holds −Inf, as a mask does" : "";
 }

@@ -1,10 +1,14 @@
 // Interactive curves: drag to zoom, double-click to reset, hover to read values, click to go to a step.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { readings, xRange, chartData, nearestX, type Line } from "../../lib/charts/chart-data";
-import { duration, exact } from "../../lib/formatting";
-import { Plot, type ChartStyle, type PlotInput } from "./plot";
-import "../../style/curves.css";
+import { chartScale, type ChartScale } from "../../lib/charts/chart-scale";
+import { readings, xRange, chartData, nearestX, type Departure, type Line } from "../../lib/charts/chart-data";
+import { duration, exact, short } from "../../lib/formatting";
+import { shortNames } from "../../lib/run-names";
+import type { CurveSpikes } from "../spike/use-curve-spikes";
+import { Plot, type ChartStyle, type Flag, type PlotInput } from "./plot";
+import { spacedApart } from "./spike-marks";
+import "../../style/viewer/curves.css";
 
 export type { Line } from "../../lib/charts/chart-data";
 
@@ -13,7 +17,10 @@ export interface CurveProps {
   /** Accessible name of the curve. */
   readonly name: string;
   readonly height: number;
-  readonly isLog?: boolean;
+  /** Default: chosen by the data. */
+  readonly scale?: ChartScale;
+  /** Asks for an axis that holds all values, also those of runs far from the others. */
+  readonly onWhole?: () => void;
   /** How much older points count, from 0 (as they are) to 1. */
   readonly smoothing?: number;
   readonly xName?: "step" | "seconds";
@@ -27,6 +34,8 @@ export interface CurveProps {
   readonly onPoint?: (x: number | null) => void;
   /** A point was clicked: its x. */
   readonly onPick?: (x: number) => void;
+  /** The spikes of one of the lines. A click near one opens it instead. */
+  readonly spikes?: CurveSpikes;
   /** Shown when there are no curves. */
   readonly hint?: string;
   /** Shown when no value is finite. */
@@ -38,6 +47,8 @@ export interface CurveProps {
 
 /** Maximum number of lines in the readout. */
 const MOST_READ = 12;
+/** A click no farther than this many pixels from a spike opens it. */
+const NEAR = 8;
 /** Maximum distance in pixels between the cursor and a point in the readout. */
 const FAR = 28;
 
@@ -48,7 +59,7 @@ interface CursorPosition {
 }
 
 export function Curve(props: CurveProps) {
-  const { lines, name, height, isLog = false, smoothing = 0, xName = "step", mark = null, isBare = false, isDark } = props;
+  const { lines, name, height, smoothing = 0, xName = "step", mark = null, isBare = false, isDark } = props;
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot | null>(null);
   const [width, setWidth] = useState(0);
@@ -56,9 +67,11 @@ export function Curve(props: CurveProps) {
   const [over, setOver] = useState<CursorPosition | null>(null);
   const nTicks = Math.max(2, Math.round(height / 42));
   const { pointed = null, span } = props;
-  const sheet = useMemo(() => chartData(lines, { zoom: zoom ?? span ?? null, width, isLog, smoothing, nTicks }), [lines, zoom, span?.[0], span?.[1], width, isLog, smoothing, nTicks]);
+  const scale = useMemo(() => props.scale ?? chartScale(lines), [lines, props.scale]);
+  const sheet = useMemo(() => chartData(lines, { zoom: zoom ?? span ?? null, width, scale, smoothing, nTicks }), [lines, zoom, span?.[0], span?.[1], width, scale, smoothing, nTicks]);
   const isEmpty = sheet.isEmpty && !sheet.broken.length;
   const isElsewhere = useRef(false);
+  const picking = useRef<(x: number) => void>(() => undefined);
   const newest = useRef({ ...props, zoom, setZoom });
   newest.current = { ...props, zoom, setZoom };
 
@@ -74,7 +87,7 @@ export function Curve(props: CurveProps) {
 
   const isSparse = smoothing > 0 || sheet.xs.length < width;
   // A different number of lines needs a new plot; otherwise only the data changes.
-  const made = `${lines.map(({ key, dash }) => `${key} ${dash ?? ""}`).join("\n")} ${smoothing > 0} ${isSparse} ${isBare}`;
+  const made = `${lines.map(({ key, dash, letter }) => `${key} ${dash ?? ""} ${letter ?? ""}`).join("\n")} ${smoothing > 0} ${isSparse} ${isBare}`;
   useLayoutEffect(() => {
     if (!host.current || !width || isEmpty) return undefined;
     const one = new Plot(host.current, shown(), { width, height }, {
@@ -87,9 +100,10 @@ export function Curve(props: CurveProps) {
         setZoom([low, high]);
       },
       reset: () => setZoom(null),
-      pick: (x) => pick(x),
+      pick: (x) => picking.current(x),
     }, () => newest.current.zoom !== null);
     one.markAt(mark);
+    one.flag(flags());
     plot.current = one;
     return () => {
       one.destroy();
@@ -99,6 +113,7 @@ export function Curve(props: CurveProps) {
   useLayoutEffect(() => plot.current?.resize(width, height), [width, height]);
   useLayoutEffect(() => plot.current?.set(shown()), [sheet, isDark, xName]);
   useLayoutEffect(() => plot.current?.markAt(mark), [mark]);
+  useLayoutEffect(() => plot.current?.flag(flags()), [props.spikes, width, sheet, xName]);
   useLayoutEffect(() => {
     isElsewhere.current = true;
     plot.current?.point(pointed);
@@ -110,10 +125,25 @@ export function Curve(props: CurveProps) {
   function shown(): PlotInput {
     return { data: sheet, style: chartStyle(host.current!, lines), isSmooth: smoothing > 0, isSparse, xName, isBare };
   }
+  /** Spikes are known by their steps. */
+  function flags(): Flag[] {
+    const { spikes, open } = newest.current.spikes ?? { spikes: [], open: null };
+    if (newest.current.xName === "seconds") return [];
+    const perStep = width / Math.max(1e-9, sheet.high - sheet.low);
+    return spacedApart(spikes.map(({ step }) => step * perStep)).map((i) => ({ x: spikes[i].step, kind: `${spikes[i].step === open ? "on" : ""} ${spikes[i].is_recorded ? "" : "logged"}` }));
+  }
   function pick(x: number): void {
+    const { spikes, xName: across } = newest.current;
+    const far = (NEAR * (sheet.high - sheet.low)) / Math.max(1, width);
+    const near = across === "seconds" ? undefined : spikes?.spikes.filter(({ step }) => Math.abs(step - x) <= far).sort((a, b) => Math.abs(a.step - x) - Math.abs(b.step - x))[0];
+    if (near) {
+      spikes!.onOpen(near.step);
+      return;
+    }
     const to = nearestX(newest.current.lines, x);
     if (to !== null) newest.current.onPick?.(to);
   }
+  picking.current = pick;
   const onKeyDown = (event: KeyboardEvent): void => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (by) {
@@ -133,11 +163,22 @@ export function Curve(props: CurveProps) {
       <div class="curve-plot" ref={host} />
       {!isEmpty && sheet.isEmpty && <p class="curve-hint clear">{props.broken ?? "NaN or infinite at every step."}</p>}
       {sheet.broken.length > 0 && !sheet.isEmpty && !isBare && <span class="curve-broken" title="Steps with NaN or Inf"><i />NaN or Inf</span>}
+      {!isEmpty && sheet.left.length > 0 && <LeftAxis {...props} left={sheet.left} />}
       {isEmpty && <p class="curve-hint">{props.hint ?? "No data recorded."}</p>}
       {zoom && !isEmpty && <button type="button" class="curve-reset" title="Reset zoom (double-click, Esc)" onClick={() => setZoom(null)}>reset zoom</button>}
       {over && !isEmpty && width > 0 && <Readout {...props} over={over} width={width} perPixel={(sheet.high - sheet.low) / width} />}
     </div>
   );
+}
+
+/** Names the lines that leave the axis, and how far they go. */
+function LeftAxis({ lines, left, isBare, onWhole }: CurveProps & { left: readonly Departure[] }) {
+  const texts = left.map(({ line, isAbove, farthest }) => `${isAbove ? "▲" : "▼"} ${lines[line].letter || lines[line].name} ${isAbove ? "up" : "down"} to ${short(farthest)}`);
+  const about = left.map(({ line, isAbove, farthest }) => `${lines[line].name} leaves the axis at the ${isAbove ? "top" : "bottom"}: ${isAbove ? "up" : "down"} to ${exact(farthest)}.`).join("\n");
+  const label = texts.length > 2 ? `${texts.slice(0, 2).join(", ")} and ${texts.length - 2} more` : texts.join(", ");
+  const kind = `curve-left${isBare ? " bare" : ""}`;
+  return onWhole ? <button type="button" class={kind} title={`${about}\nClick to show all values.`} onClick={onWhole}>{label}</button>
+    : <span class={kind} title={about}>{label}</span>;
 }
 
 /** The numbers at the cursor. */
@@ -165,20 +206,24 @@ function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }
 }
 
 /** A sample of the line style. */
-export function Swatch({ line }: { line: Pick<Line, "color" | "dash"> }) {
+export function Swatch({ line }: { line: Pick<Line, "color" | "dash" | "letter"> }) {
   return (
+    <>
+    {line.letter && <em class="run-letter" style={{ color: line.color }}>{line.letter}</em>}
     <svg class="swatch" viewBox="0 0 18 8" aria-hidden="true">
       <line x1={1} x2={17} y1={4} y2={4} style={{ stroke: line.color }} stroke-dasharray={line.dash?.join(" ")} />
     </svg>
+    </>
   );
 }
 
 /** The legend. */
 export function CurveLegend({ lines }: { lines: readonly Line[] }) {
   if (lines.length < 2) return null;
+  const names = shortNames(lines.map(({ name }) => name));
   return (
     <div class="curve-legend">
-      {lines.map((line) => <span key={line.key}><Swatch line={line} />{line.name}</span>)}
+      {lines.map((line, i) => <span key={line.key} title={line.name}><Swatch line={line} />{names[i]}</span>)}
     </div>
   );
 }
@@ -202,12 +247,17 @@ function nextX(lines: readonly Line[], x: number, by: number): number | null {
 function chartStyle(element: HTMLElement, lines: readonly Line[]): ChartStyle {
   const style = getComputedStyle(element);
   const read = (name: string): string => style.getPropertyValue(name).trim();
+  // A canvas does not know the variables of the page: the browser resolves them, also within color-mix().
+  const probe = document.createElement("i");
+  element.append(probe);
   const plain = (color: string): string => {
-    const variable = /^var\((--[\w-]+)\)$/.exec(color)?.[1];
-    return variable ? read(variable) || read("--a") : color;
+    probe.style.color = color;
+    return getComputedStyle(probe).color;
   };
+  const colors = lines.map(({ color }) => plain(color));
+  probe.remove();
   return {
-    colors: lines.map(({ color }) => plain(color)), dashes: lines.map(({ dash }) => dash),
+    colors, dashes: lines.map(({ dash }) => dash), letters: lines.map(({ letter }) => letter ?? ""),
     text: read("--soft"), grid: read("--line"), bad: read("--bad"), font: `11px ${read("--mono") || "monospace"}`,
   };
 }

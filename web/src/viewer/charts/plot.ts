@@ -9,6 +9,8 @@ export interface ChartStyle {
   /** Colors by line, resolved for the canvas. */
   readonly colors: readonly string[];
   readonly dashes: readonly (readonly number[] | undefined)[];
+  /** Letters of their runs; "" for none. */
+  readonly letters: readonly string[];
   readonly text: string;
   readonly grid: string;
   readonly bad: string;
@@ -26,6 +28,13 @@ export interface PlotInput {
   readonly isBare: boolean;
 }
 
+/** A mark above a point. */
+export interface Flag {
+  readonly x: number;
+  /** Its classes. */
+  readonly kind: string;
+}
+
 export interface PlotEvents {
   /** The cursor is at an x, `left` pixels from the left; null when it has left. */
   over(place: { x: number; left: number } | null): void;
@@ -38,6 +47,10 @@ export interface PlotEvents {
 const CLICK = 4;
 /** Up to this many points, a line also shows its points. */
 const FEW = 24;
+/** Room for the letters of runs, in pixels. */
+const LETTER = 11;
+/** Least distance of two letters, in pixels. */
+const CLOSEST = 8;
 /** Opacity of a band. */
 const BAND = 0.2;
 
@@ -45,13 +58,15 @@ export class Plot {
   private readonly plot: uPlot;
   private readonly mark = document.createElement("div");
   private marked: number | null = null;
+  private readonly flags = document.createElement("div");
+  private flagged: readonly Flag[] = [];
   private pressed = NaN;
   private later: ReturnType<typeof setTimeout> | undefined;
 
   constructor(host: HTMLElement, private shown: PlotInput, size: { width: number; height: number }, events: PlotEvents, private readonly isZoomed: () => boolean) {
     this.plot = new uPlot({ ...size, ...this.options(events) }, this.data(), host);
     this.mark.className = "curve-mark";
-    this.plot.over.append(this.mark);
+    this.plot.over.append(this.mark, this.flags);
     this.listen(events);
   }
 
@@ -73,6 +88,12 @@ export class Plot {
     this.place();
   }
 
+  /** Flags above the lines. They take no clicks: those near one are told apart by their place. */
+  flag(flags: readonly Flag[]): void {
+    this.flagged = flags;
+    this.place();
+  }
+
   /** Move the cursor to an x; null hides it. */
   point(x: number | null): void {
     this.plot.setCursor(x === null ? { left: -10, top: -10 } : { left: this.plot.valToPos(x, "x"), top: this.plot.over.clientHeight / 2 });
@@ -89,6 +110,13 @@ export class Plot {
     this.mark.hidden = !isIn;
     // In percent, because uPlot updates its layout a moment later.
     if (isIn) this.mark.style.left = `${(100 * (this.marked! - low)) / (high - low)}%`;
+    this.flags.replaceChildren(...this.flagged.filter(({ x }) => x >= low && x <= high).map(({ x, kind }) => {
+      const flag = document.createElement("i");
+      flag.className = `spike-mark ${kind}`;
+      flag.textContent = "!";
+      flag.style.left = `${(100 * (x - low)) / (high - low)}%`;
+      return flag;
+    }));
   }
 
   private data(): uPlot.AlignedData {
@@ -100,9 +128,11 @@ export class Plot {
   private options(events: PlotEvents): Omit<uPlot.Options, "width" | "height"> {
     const { isSmooth, isBare, style: looks } = this.shown;
     const n = looks.colors.length;
+    // Letters stand to the right of the lines.
+    const room = looks.letters.some(Boolean) ? LETTER : 0;
     return {
       legend: { show: false },
-      padding: isBare ? [4, 2, 4, 2] : [8, 16, 0, 0],
+      padding: isBare ? [4, 2 + room, 4, 2] : [8, 16 + room, 0, 0],
       scales: {
         x: { time: false, range: () => [this.shown.data.low, this.shown.data.high] },
         y: { range: () => ends(this.shown.data) },
@@ -129,7 +159,7 @@ export class Plot {
           events.zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
         }],
         drawAxes: [(plot) => this.drawBands(plot)],
-        draw: [(plot) => this.drawBroken(plot)],
+        draw: [(plot) => this.drawBroken(plot), (plot) => this.drawLeft(plot), (plot) => this.drawLetters(plot)],
       },
     };
   }
@@ -219,6 +249,50 @@ export class Plot {
     ctx.restore();
   }
 
+  /** A triangle where a line leaves the axis. */
+  private drawLeft({ ctx, bbox, valToPos }: uPlot): void {
+    const { data: sheet, style: looks } = this.shown;
+    const ratio = devicePixelRatio;
+    ctx.save();
+    for (const { line, x, isAbove } of sheet.left) {
+      const at = Math.max(bbox.left + 5 * ratio, Math.min(bbox.left + bbox.width - 5 * ratio, valToPos(x, "x", true)));
+      const [tip, base] = isAbove ? [bbox.top, bbox.top + 7 * ratio] : [bbox.top + bbox.height, bbox.top + bbox.height - 7 * ratio];
+      ctx.fillStyle = looks.colors[line];
+      ctx.beginPath();
+      ctx.moveTo(at, tip);
+      ctx.lineTo(at - 5 * ratio, base);
+      ctx.lineTo(at + 5 * ratio, base);
+      ctx.fill();
+    }
+    ctx.restore();
+  }
+
+  /** The letter of each run at the end of its line, moved apart where lines end close together. */
+  private drawLetters({ ctx, bbox, valToPos }: uPlot): void {
+    const { data: sheet, style: looks } = this.shown;
+    if (!looks.letters.some(Boolean)) return;
+    const [ratio, bottom] = [devicePixelRatio, bbox.top + bbox.height];
+    const ends = new Map<string, { y: number; color: string }>();
+    sheet.drawn.forEach((column, line) => {
+      const last = column.reduce<number | null>((found, value) => value ?? found, null);
+      // Of the lines of a run (its kinds of steps), the first has the letter.
+      if (last === null || ends.has(looks.letters[line]) || !looks.letters[line]) return;
+      ends.set(looks.letters[line], { y: Math.max(bbox.top, Math.min(bottom, valToPos(last, "y", true))), color: looks.colors[line] });
+    });
+    // Where there is no room for all of them, letters would cover each other: the legend and the cursor name the lines.
+    if ((bottom - bbox.top) / Math.max(1, ends.size - 1) < CLOSEST * ratio) return;
+    const placed = spread([...ends].map(([letter, end]) => ({ letter, ...end })), 10 * ratio, bbox.top, bottom);
+    ctx.save();
+    ctx.font = `600 ${10 * ratio}px ${looks.font.replace(/^\S+ /, "")}`;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    for (const { letter, y, color } of placed) {
+      ctx.fillStyle = color;
+      ctx.fillText(letter, bbox.left + bbox.width + 3 * ratio, y);
+    }
+    ctx.restore();
+  }
+
   private listen(events: PlotEvents): void {
     const { over } = this.plot;
     over.addEventListener("pointerenter", () => this.plot.syncRect(true));
@@ -236,6 +310,15 @@ export class Plot {
       events.reset();
     });
   }
+}
+
+/** Labels at least `gap` apart, as near to their places as that allows; if there is no room for all, evenly. */
+export function spread<T extends { y: number }>(labels: readonly T[], gap: number, top: number, bottom: number): T[] {
+  const own = Math.min(gap, (bottom - top) / Math.max(1, labels.length - 1));
+  const placed = [...labels].sort((a, b) => a.y - b.y).map((label) => ({ ...label }));
+  placed.forEach((label, i) => { if (i) label.y = Math.max(label.y, placed[i - 1].y + own); });
+  for (let i = placed.length - 1, most = bottom; i >= 0; i--, most -= own) placed[i].y = Math.min(placed[i].y, most);
+  return placed;
 }
 
 function ends({ y }: ChartData): [number, number] {

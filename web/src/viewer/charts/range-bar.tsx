@@ -6,7 +6,7 @@ import { short } from "../../lib/formatting";
 
 const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
 
-/** A thin line from the smallest to the largest value, a thick one from p5 to p95, a mark at the median. */
+/** A thin line from the smallest to the largest value, a thick one from p5 to p95, a mark at the median; an arrowhead where it leaves the axis. */
 export function RangeBar({ axis, range }: { axis: Axis; range: Range }) {
   const { min, low, middle, high, max } = range;
   if (Number.isNaN(min) || Number.isNaN(max)) return null;
@@ -17,6 +17,8 @@ export function RangeBar({ axis, range }: { axis: Axis; range: Range }) {
   const quantiles = [["min", min], ["p5", low], ["median", middle], ["p95", high], ["max", max]] as const;
   return (
     <span class="range-bar" title={quantiles.map(([name, value]) => `${name} ${short(value)}`).join(" · ")}>
+      {min < axis.low && <i class="beyond low" />}
+      {max > axis.high && <i class="beyond high" />}
       <i class="zero" style={{ left: percent(along(axis, 0)) }} />
       <i class="whole" style={span(min, max)} />
       {!Number.isNaN(low) && <i class="most" style={span(low, high)} />}

@@ -2,7 +2,8 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { NoteView, RunView } from "../../lib/wire";
-import { nearest, optionsOf, stepBy, type Choice } from "../choice";
+import { SpikeMarks } from "./spike-marks";
+import { nearest, optionsOf, placesLeft, stepBy, stepNotice, type Choice } from "../choice";
 import { useHoveredStep, type HoverSync } from "../hover-sync";
 import { perform, type CommandContext } from "../commands";
 import type { Command } from "../keys";
@@ -28,7 +29,7 @@ interface Props {
 }
 
 export function StepSlider({ running, span, hoverSync, isDark }: Props) {
-  const { run, choice, act } = running;
+  const { run, choice, act, state: { step: asked } } = running;
   const pointed = useHoveredStep(hoverSync, HERE);
   const wasPressed = useRef(false);
   const [typed, setTyped] = useState<string | null>(null);
@@ -47,7 +48,8 @@ export function StepSlider({ running, span, hoverSync, isDark }: Props) {
     measure();
     return () => observer.disconnect();
   }, []);
-  useLayoutEffect(() => draw(canvas.current!, run, scale, choice.kind), [run, scale, choice.kind, isDark]);
+  const left = useMemo(() => (choice.left ? new Set(choice.left) : null), [choice.left]);
+  useLayoutEffect(() => draw(canvas.current!, run, scale, choice.kind, left), [run, scale, choice.kind, isDark, left]);
 
   const at = (event: PointerEvent): number => event.clientX - host.current!.getBoundingClientRect().left;
   const go = (x: number, isPress: boolean): void => {
@@ -94,7 +96,9 @@ export function StepSlider({ running, span, hoverSync, isDark }: Props) {
         onPointerDown={press} onPointerMove={move} onPointerLeave={leave} onKeyDown={key} onBlur={() => (wasPressed.current = false)}>
         <canvas ref={canvas} />
         {choice.step >= 0 && <i class="thumb" style={{ transform: `translateX(${x}px)` }} />}
+        {asked !== null && asked !== choice.step && <i class="step-asked" title={stepNotice(run, running.state, choice)} style={{ transform: `translateX(${scale.x(asked)}px)` }} />}
         {pointed !== null && <i class="step-pointed" style={{ transform: `translateX(${scale.x(pointed)}px)` }} />}
+        {running.spikes && width > 0 && <SpikeMarks spikes={running.spikes} x={scale.x} />}
         {over !== null && width > 0 && <StepTooltip run={run} choice={choice} scale={scale} x={over} />}
       </div>
       {choice.step >= 0 && typed === null && (
@@ -104,7 +108,7 @@ export function StepSlider({ running, span, hoverSync, isDark }: Props) {
       )}
       {typed !== null && (
         <StepField typed={typed} side={side} onType={setTyped} onLeave={() => setTyped(null)} onClose={() => { setTyped(null); host.current?.focus({ preventScroll: true }); }}
-          onStep={(typedStep) => { const step = stepAt(run, choice, typedStep); if (step !== null) act({ do: "step", step }); }} />
+          onStep={(step) => act({ do: "step", step })} />
       )}
     </div>
   );
@@ -144,7 +148,7 @@ function StepField({ typed, side, onType, onStep, onClose, onLeave }: FieldProps
 
 /** Page Up and Page Down: a tenth of the recorded steps, at least one. */
 function stepsForPage(run: RunView, { place, kind }: Choice, by: number): number {
-  const n = optionsOf(run).places.get(kind ?? "")?.length ?? 1;
+  const n = optionsOf(run).places.get(kind)?.length ?? 1;
   return run.steps[stepBy(run, place, Math.sign(by) * Math.max(1, Math.round(Math.abs(by) * n)), kind)];
 }
 
@@ -190,8 +194,8 @@ function scaleOf([low, high]: readonly [number, number], width: number): Scale {
   };
 }
 
-function stepAt(run: RunView, { kind }: Choice, step: number): number | null {
-  const places = optionsOf(run).places.get(kind ?? "") ?? [];
+function stepAt(run: RunView, { kind, left }: Choice, step: number): number | null {
+  const places = placesLeft(run, kind, left);
   return places.length ? run.steps[places[nearest(places, (place) => run.steps[place], step)]] : null;
 }
 
@@ -217,7 +221,7 @@ function spoken(run: RunView, { place, step }: Choice): string {
 }
 
 /** A tick for every step; where they are dense, opacity shows their density. */
-function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: string | null): void {
+function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: string | null, left: ReadonlySet<number> | null): void {
   const [width, height, ratio] = [scale.width, canvas.clientHeight, devicePixelRatio || 1];
   if (!width) return;
   canvas.width = Math.round(width * ratio);
@@ -237,7 +241,7 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
   run.steps.forEach((step, place) => {
     const x = Math.round(scale.x(step));
     const column = columns.get(x) ?? { own: 0, other: 0 };
-    if (chosen < 0 || run.kind_of[place] === chosen) column.own += 1;
+    if ((chosen < 0 || run.kind_of[place] === chosen) && (left === null || left.has(place))) column.own += 1;
     else column.other += 1;
     columns.set(x, column);
   });

@@ -5,10 +5,14 @@ import { Menu } from "../../graph/controls";
 import { short } from "../../lib/formatting";
 import { scalarQuery, type CurveData } from "../data/api";
 import { nearest } from "../choice";
+import { chartScale } from "../../lib/charts/chart-scale";
 import { Curve, Swatch, type Line } from "./curve";
+import { ALL, rangeName, ScaleMenu, scaleChoice } from "./scale-menu";
 import type { PanelProps } from "../panels/props";
 import { useHoveredStep, type HoverSync } from "../hover-sync";
 import { useQueries } from "../data/use-query";
+import { SpikeButton } from "../spike/button";
+import { useCurveSpikes } from "../spike/use-curve-spikes";
 import { useNarrow } from "../use-narrow";
 
 const KEPT = "timeline";
@@ -31,29 +35,38 @@ export function Timeline({ runs, run, state, choice, act, client, isDark, span, 
   const data = asked.map(({ value }) => value);
   const pointed = useHoveredStep(hoverSync, HERE);
   const isNarrow = useNarrow();
-  const lines = useMemo(() => having.flatMap(({ view, color, dash }, i): Line[] => {
+  const spikes = useCurveSpikes({ run, state, act, client }, run.scalars.includes(name) ? { scalar: name } : null);
+  const isOneOfMany = runs.length > 1;
+  const lines = useMemo(() => having.flatMap(({ view, color, letter }, i): Line[] => {
     const curve = data[i];
-    return curve ? [{ key: view.item.id, name: view.item.name, color, dash: having.length > 1 ? dash : undefined, x: curve.steps, y: curve.values }] : [];
-  }), [name, isDark, ...data, having.map(({ view, color }) => `${view.item.id} ${color}`).join()]);
+    return curve ? [{ key: view.item.id, name: view.item.name, color, letter: isOneOfMany ? letter : "", x: curve.steps, y: curve.values }] : [];
+  }), [name, isDark, isOneOfMany, ...data, having.map(({ view, color, letter }) => `${view.item.id} ${color} ${letter}`).join()]);
+  const choose = scaleChoice(state.kept, KEPT);
+  const scale = useMemo(() => chartScale(lines, choose), [lines, choose.isLog, choose.isWhole]);
   if (!name) return null;
   const error = asked.find((one) => one.error)?.error;
   const lacking = runs.filter(({ view }) => !view.scalars.includes(name));
   return (
     <footer class="timeline" aria-label={`${name} over steps`}>
       <div class="timeline-names">
+        <span class="timeline-head">
         {names.length > 1 ? <Menu name="Logged value" value={name} choices={names.map((own) => [own, own])} onChoose={(text) => act({ do: "keep", name: KEPT, text })} />
           : <span class="timeline-name">{name}</span>}
-        {having.slice(0, MOST).map(({ view, color, dash }, i) => (
+        <ScaleMenu kept={state.kept} name={KEPT} scale={scale} onKeep={(own, text) => act({ do: "keep", name: own, text })} />
+        </span>
+        {having.slice(0, MOST).map(({ view, color, letter, shortName }, i) => (
           <span class="timeline-value" style={{ color }} key={view.item.id} title={view.item.name}>
-            {having.length > 1 && <Swatch line={{ color, dash }} />}<i>{last(view.item.name)}</i> <b>{valueAt(data[i], choice.step)}</b>
+            {isOneOfMany && <Swatch line={{ color, letter }} />}<i>{isOneOfMany ? shortName : last(view.item.name)}</i> <b>{valueAt(data[i], choice.step)}</b>
           </span>
         ))}
         {having.length > MOST && <span class="quiet">and {having.length - MOST} more</span>}
-        {having.map(({ view }, i) => <Broken key={view.item.id} of={having.length > 1 ? last(view.item.name) : ""} curve={data[i]} onGo={(step) => act({ do: "step", step })} />)}
-        {lacking.length > 0 && <span class="quiet" title={`${lacking.map(({ view }) => view.item.name).join(", ")} did not log ${name}`}>not logged in {lacking.map(({ view }) => last(view.item.name)).join(", ")}</span>}
+        {having.map(({ view, letter }, i) => <Broken key={view.item.id} of={isOneOfMany ? letter : ""} curve={data[i]} onGo={(step) => act({ do: "step", step })} />)}
+        <SpikeButton spikes={spikes} step={state.step ?? choice.step} />
+        {lacking.length > 0 && <span class="quiet" title={`${lacking.map(({ view }) => view.item.name).join(", ")} did not log ${name}`}>not logged in {lacking.map(({ letter }) => letter).join(", ")}</span>}
       </div>
       {error ? <p class="quiet">{error}</p> : (
-        <Curve lines={lines} name={`${name} over steps`} height={isNarrow ? LOW : HEIGHT} isBare isDark={isDark} mark={choice.step < 0 ? null : choice.step} span={span}
+        <Curve lines={lines} name={`${name} over steps`} height={isNarrow ? LOW : HEIGHT} scale={scale} onWhole={() => act({ do: "keep", name: rangeName(KEPT), text: ALL })} isBare isDark={isDark} mark={choice.step < 0 ? null : choice.step} span={span}
+          spikes={spikes}
           pointed={pointed} onPoint={(x) => hoverSync.point(x, HERE)}
           hint={asked.some(({ isOld }) => isOld) ? " " : "No values logged under this name."} onPick={(step) => act({ do: "step", step })} />
       )}

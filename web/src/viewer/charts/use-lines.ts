@@ -53,11 +53,11 @@ function useLines(client: Client, wanted: readonly RunQuery[], all: readonly Sho
   const came = useSame(asked.map(({ value }) => value));
   const runs = useSame(wanted.map(({ run }) => run.view));
   const colors = useSame(wanted.map(({ run }) => run.color));
-  const dashes = useSame(wanted.map(({ run }) => (isOneOfMany ? run.dash : undefined)));
+  const letters = useSame(wanted.map(({ run }) => (isOneOfMany ? run.letter : "")));
   const kinds = useSame(allKinds(all.map(({ view }) => view)));
   const lines = useMemo(() => came.flatMap((recorded, i) => (
-    recorded ? linesOf(runs[i], recorded, { color: colors[i], dash: dashes[i], isOneOfMany, kind, isByKind, xName, kinds }) : []
-  )), [came, runs, colors, dashes, isOneOfMany, kind, isByKind, xName, kinds]);
+    recorded ? linesOf(runs[i], recorded, { color: colors[i], letter: letters[i], isOneOfMany, kind, isByKind, xName, kinds }) : []
+  )), [came, runs, colors, letters, isOneOfMany, kind, isByKind, xName, kinds]);
   return {
     lines, isLoading: asked.some(({ value, error }) => value === undefined && error === null),
     errors: asked.flatMap(({ error }) => (error === null ? [] : [error])), hasSeconds: came.some((recorded) => recorded?.seconds),

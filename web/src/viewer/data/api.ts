@@ -2,7 +2,7 @@
 
 import type { PageView } from "../../pages/wire";
 import type { Matrix } from "../../lib/values/node-colors";
-import type { OpDetails, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../../lib/wire";
+import type { ColorLimits, FilterView, FoldersView, OpDetails, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, SpikesView, StepMarks, TensorView, WhatChanged } from "../../lib/wire";
 
 /** A query. Queries with the same key are the same. */
 export interface Query<T> {
@@ -35,6 +35,8 @@ export function baseOf(id: string): string {
 const json = <T>(response: Response): Promise<T> => response.json() as Promise<T>;
 
 export const runsQuery = (): Query<RunItem[]> => ({ key: "/api/runs", run: "", isGrowing: true, read: json });
+/** The served folders, and where the search in them gave up. */
+export const foldersQuery = (): Query<FoldersView> => ({ key: "/api/folders", run: "", isGrowing: true, read: json });
 export const runQuery = (run: string): Query<RunView> => growingQuery(run, "");
 /** `digest` is that of the run, because new rows change the rows of nodes. */
 export const graphQuery = (run: string, structure: string, digest = "", layout = ""): Query<RunGraph> =>
@@ -51,9 +53,13 @@ export interface Paint {
 /** `row` is the `row` of a RowView. */
 export const tensorQuery = (run: string, row: number, step: number, sample: number | null = null, paint: Paint | null = null): Query<TensorView> =>
   constantQuery(run, "/tensor", { row, step, sample, normalized: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
-/** All statistics of a step with their z-scores: of the whole batch, or of one of the kept samples. */
+/** All statistics of a step, and what each tensor holds: of the whole batch, or of one of the kept samples. */
 export const matrixQuery = (run: string, step: number, sample: number | null = null): Query<Matrix> =>
-  ({ ...constantQuery(run, "/matrix", { z: 1, step, sample }), read: matrix });
+  ({ ...constantQuery(run, "/matrix", { contents: 1, step, sample }), read: matrix });
+/** What stands out at a step. */
+export const marksQuery = (run: string, step: number, sample: number | null = null): Query<StepMarks> => constantQuery(run, "/marks", { step, sample });
+/** The limits of the colors of a statistic, the same at all steps of a kind; null if there is nothing to color. */
+export const limitsQuery = (run: string, stat: string, of: string, kind: string | null): Query<ColorLimits | null> => constantQuery(run, "/limits", { stat, of, kind });
 /** One statistic of one row over steps, those of one kind if one is given. */
 export const curveQuery = (run: string, row: number, stat: string, kind: string | null = null): Query<CurveData> =>
   ({ ...growingQuery(run, "/curve", { row, stat, kind }), read: curve });
@@ -61,6 +67,16 @@ export const curveQuery = (run: string, row: number, stat: string, kind: string 
 export const bandQuery = (run: string, row: number, stat: string, iteration: number | null, pass: number | null): Query<CurveData> =>
   ({ ...growingQuery(run, "/band", { row, stat, iteration, pass }), read: band });
 export const scalarQuery = (run: string, name: string): Query<CurveData> => ({ ...growingQuery(run, "/scalar", { name }), read: curve });
+/** A logged scalar by its name, or one statistic of a row. */
+export type CurveOf = string | { readonly row: number; readonly statistic: string };
+const curveParams = (of: CurveOf): QueryParams => (typeof of === "string" ? { name: of } : { row: of.row, stat: of.statistic });
+/** The spikes of a curve. */
+export const spikesQuery = (run: string, of: CurveOf): Query<SpikesView> => growingQuery(run, "/spikes", curveParams(of));
+/** What is unusual at a step; `filters` as in `filterQuery`. */
+export const whatChangedQuery = (run: string, of: CurveOf, step: number, filters: readonly string[]): Query<WhatChanged> =>
+  growingQuery(run, "/what_changed", { ...curveParams(of), step, filter: filters.join("\n") || null });
+/** The steps and samples that pass all of some filters. */
+export const filterQuery = (run: string, filters: readonly string[]): Query<FilterView> => growingQuery(run, "/filter", { filter: filters.join("\n") || null });
 /** A number for each unit and statistic of one tensor. */
 export const unitsQuery = (run: string, row: number, step: number): Query<Matrix> => ({ ...constantQuery(run, "/units", { row, step }), read: matrix });
 /** A number for each sample and statistic of one tensor. */
@@ -108,12 +124,13 @@ function withVersion<T>(query: Query<T>, mark: string): Query<T> {
   return mark ? { ...query, key: `${query.key}#${mark}` } : query;
 }
 
-/** Float32 statistics, followed by the z-scores of the statistics named in a header. */
+/** Float32 statistics, followed by one byte for each row, or by float32 z-scores, if a header says so. */
 async function matrix(response: Response): Promise<Matrix> {
   const [n_rows = 0, n_columns = 0] = (response.headers.get("X-Shape") ?? "").split(/[,x ]+/).map(Number);
-  const [numbers, names] = [await response.arrayBuffer(), response.headers.get("X-Z")];
+  const [numbers, hasContents] = [await response.arrayBuffer(), response.headers.get("X-Contents")];
   const values = new Float32Array(numbers, 0, n_rows * n_columns);
-  return { n_rows, n_columns, values, ...(names && { z: { names: names.split(","), values: new Float32Array(numbers, values.byteLength) } }) };
+  const z = response.headers.get("X-Z") ? new Float32Array(numbers, values.byteLength, values.length) : undefined;
+  return { n_rows, n_columns, values, ...(hasContents && { contents: new Uint8Array(numbers, values.byteLength) }), ...(z && { z }) };
 }
 
 /** int32 n, int64 steps[n], float32 values[n], and optionally float32 seconds[n]; all little-endian. */

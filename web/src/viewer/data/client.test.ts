@@ -28,7 +28,7 @@ test("an answer is asked for once and then at hand", async () => {
   const query = matrixQuery("a", 10);
   const both = Promise.all([client.load(query), client.load(matrixQuery("a", 10))]);
   assert.equal(calls.length, 1);
-  assert.equal(calls[0].url, "/api/run/a/matrix?z=1&step=10");
+  assert.equal(calls[0].url, "/api/run/a/matrix?contents=1&step=10");
   assert.equal(client.peek(query), undefined);
   calls[0].answer(floats(3));
   const [one, other] = await both;

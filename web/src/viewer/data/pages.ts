@@ -4,11 +4,10 @@ import { unitOf } from "../../lib/unit-names";
 import { counted } from "../../lib/formatting";
 import type { RunItem, Topic } from "../../lib/wire";
 import type { Action } from "../state";
+import { showTrace } from "./traces";
 
 /** Name in the URL of the selected unit of a collection. */
 export const UNIT = "unit";
-/** Names in the URL of the selected trace, and of what is shown of its graph. */
-export const [TRACE, PICTURE] = ["trace", "ops"];
 /** The column of a table that names what lies in the folder. */
 const SAVED_AS = "saved as";
 
@@ -64,8 +63,7 @@ export function leadsTo(items: readonly RunItem[], text: string, column: string,
 function showsArchive({ id, kind, page }: RunItem): readonly Action[] | null {
   if (page) return opens(page.topic, id, "");
   if (kind === "run") return [{ do: "tab", tab: "tensors" }, { do: "run", id }];
-  // What is kept of the graph belongs to the trace that was open before.
-  return kind === "trace" ? [{ do: "tab", tab: "ops" }, { do: "keep", name: PICTURE, text: "" }, { do: "keep", name: TRACE, text: id }] : null;
+  return kind === "trace" ? showTrace(id) : null;
 }
 
 /** The actions that open an entry, and one of its units; "" for none. */

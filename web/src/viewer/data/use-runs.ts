@@ -4,7 +4,8 @@ import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { RunItem, RunView } from "../../lib/wire";
 import { baseOf, RANK, runQuery, runsQuery } from "./api";
 import type { Client } from "./client";
-import { runColor, runDash } from "../header";
+import { runLooks, type RunLook } from "../../lib/run-colors";
+import { shortNames } from "../../lib/run-names";
 import { listen, type Growth } from "./live";
 import type { ShownRun } from "../panels/props";
 import type { State } from "../state";
@@ -21,6 +22,8 @@ export interface Runs {
   /** The selected run, or the previous one while it loads; null for none. */
   readonly run: RunView | null;
   readonly runs: readonly ShownRun[];
+  /** Color, letter and short name of those on the page, by id. */
+  readonly looks: ReadonlyMap<string, RunLook & { readonly shortName: string }>;
   /** Id → why it cannot be shown. */
   readonly errors: ReadonlyMap<string, string>;
   /** Why nothing at all can be shown. */
@@ -53,16 +56,21 @@ export function useRuns(client: Client, state: State): Runs {
     const gone = wanted.filter((id) => !all.some((item) => item.id === id));
     return [...all, ...gone.map((id) => names.current.get(id) ?? unknown(id))];
   }, [items, wanted.join()]);
+  // By name, also before a run has loaded or if it cannot be: colors must not change when it comes.
+  const looks = useMemo(() => {
+    const own = wanted.map((id) => chips.find((item) => item.id === id)?.name ?? id);
+    const [found, short] = [runLooks(own), shortNames(own)];
+    return new Map(wanted.map((id, i) => [id, { ...found[i], shortName: short[i] }]));
+  }, [chips, wanted.join()]);
   const views = asked.map(({ value }) => value);
   const runs = useMemo(() => wanted.flatMap((id, i): ShownRun[] => {
     const view = views[i];
-    const number = Math.max(0, chips.findIndex((item) => item.id === id));
-    return view ? [{ view, color: runColor(number), dash: runDash(i) }] : []; // the first one on the page is solid
-  }), [chips, wanted.join(), ...views]);
+    return view ? [{ view, ...looks.get(id)! }] : [];
+  }), [looks, wanted.join(), ...views]);
   const errors = new Map(wanted.flatMap((id, i) => (asked[i].error ? [[id, asked[i].error!]] : [])));
   // The view of a run is newer than its entry in the list, which is fetched rarely.
   const current = chips.map((item) => runs.find(({ view }) => view.item.id === item.id)?.view.item ?? item);
-  return { items: items ?? null, chips: current, shown: wanted, active, run: last.current, runs, errors, error: items ? null : error, isConnected: isThere };
+  return { items: items ?? null, chips: current, shown: wanted, looks, active, run: last.current, runs, errors, error: items ? null : error, isConnected: isThere };
 }
 
 /** A run that several ranks wrote has a chip for each of them that is on the page. */
@@ -90,7 +98,7 @@ function firstOf(items: readonly RunItem[]): string[] {
 }
 
 function unknown(id: string): RunItem {
-  return { id, name: id, path: "not in this folder", kind: "run", state: "unknown", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], damage: [], ranks: [], page: null };
+  return { id, name: id, path: "not in this folder", kind: "run", state: "unknown", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], damage: [], ranks: [], page: null, trace: null, archive: "" };
 }
 
 /** Listen to growth events and refetch what is shown. */

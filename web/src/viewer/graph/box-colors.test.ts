@@ -7,8 +7,9 @@ import { exampleView } from "../../layout/example";
 import { folded } from "../../layout/fold";
 import { nodeBoxes } from "../../layout/box-of-node";
 import { Representatives } from "../../layout/representatives";
-import { scaleFor, type Anomaly } from "../../lib/values/node-colors";
-import { ANOMALY_COLORS, colorBoxes, withEdges } from "./box-colors";
+import { scaleBetween, type Anomaly } from "../../lib/values/node-colors";
+import type { TrainingMark } from "../../lib/wire";
+import { colorBoxes, withEdges } from "./box-colors";
 
 const view = exampleView(1);
 const n = view.nodes.row.length;
@@ -21,17 +22,17 @@ function drawn(open: number[]) {
 
 function coloring(values: number[], anomalies: Anomaly[], isFilled = false) {
   const nodeValues = { title: "", isChange: false, values: Float64Array.from(values), anomalies, counts: new Float64Array(n) };
-  return { nodeValues, scale: scaleFor(nodeValues, "norm"), isFilled, chosen: (nodes: readonly number[]) => nodes };
+  return { nodeValues, scale: scaleBetween({ low: 1, high: 10 ** (n - 1), scale: "log", knee: 0 }, false), isFilled, chosen: (nodes: readonly number[]) => nodes };
 }
 
 const values = Array.from({ length: n }, (_, node) => 10 ** node);
 const fine = values.map((): Anomaly => "");
 
-test("every box has a color, from blue for the smallest to red for the largest", () => {
+test("every box has a color, from the palest for the smallest to the darkest for the largest", () => {
   const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), coloring(values, fine));
   assert.equal(boxes.size, n);
-  assert.equal(boxes.get("n0")!.strip, "rgb(45,58,140)");
-  assert.equal(boxes.get(`n${n - 1}`)!.strip, "rgb(179,37,63)");
+  assert.equal(boxes.get("n0")!.strip, "rgb(238,233,218)");
+  assert.equal(boxes.get(`n${n - 1}`)!.strip, "rgb(88,24,92)");
   assert.equal(boxes.get("n0")!.fill, undefined);
 });
 
@@ -43,33 +44,31 @@ test("a box that is drawn once for several blocks has a cell for each", () => {
   const count = many.nodes.row.length;
   const numbers = many.nodes.group.map((group) => (many.groups.label[group].startsWith("h.2") ? 1e6 : 1));
   const nodeValues = { title: "", isChange: false, values: Float64Array.from(numbers), anomalies: numbers.map((): Anomaly => ""), counts: new Float64Array(count) };
-  const given = { nodeValues, scale: scaleFor(nodeValues, "norm"), isFilled: false, chosen: (nodes: readonly number[]) => nodes };
+  const given = { nodeValues, scale: scaleBetween({ low: 1, high: 1e6, scale: "log", knee: 0 }, false), isFilled: false, chosen: (nodes: readonly number[]) => nodes };
   const { cells } = colorBoxes(PLAIN, stack, given).boxes.get("g1")!;
-  assert.deepEqual(cells, ["rgb(45,58,140)", "rgb(45,58,140)", "rgb(179,37,63)", "rgb(45,58,140)"]);
+  assert.deepEqual(cells, ["rgb(238,233,218)", "rgb(238,233,218)", "rgb(88,24,92)", "rgb(238,233,218)"]);
 });
 
 test("what leaps to the eye has a ring and a word", () => {
   const given = { ...coloring(values, fine), marks: new Map([[2, { text: "NaN starts here", about: "", how: "broken" as const }]]) };
   const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
-  assert.deepEqual([boxes.get("n2")!.ring, boxes.get("n2")!.note], [ANOMALY_COLORS.nonfinite, "NaN starts here"]);
+  assert.deepEqual([boxes.get("n2")!.ring, boxes.get("n2")!.note], ["#d000d0", "NaN starts here"]);
   assert.equal(boxes.get("n3")!.ring, undefined);
 });
 
-test("an input beyond the scale has no color and does not stretch it", () => {
-  const nodeValues = coloring(values.with(0, 1e9), fine).nodeValues;
-  const scale = scaleFor(nodeValues, "norm", (node) => view.nodes.kind[node] === "input");
-  assert.equal(scale!.high, values.at(-1));
-  const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), { ...coloring(values, fine), nodeValues, scale });
-  assert.equal(boxes.get("n0"), undefined);
+test("NaN, Inf, zeros and masks have signs of their own, what is apart or missing has none", () => {
+  const odd = fine.with(0, "apart").with(1, "nan").with(2, "zero").with(3, "inf").with(4, "none").with(5, "mask");
+  const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), coloring(values.with(1, NaN).with(2, 0), odd, true));
+  assert.deepEqual([1, 2, 3, 5].map((node) => [boxes.get(`n${node}`)!.holds, boxes.get(`n${node}`)!.strip, boxes.get(`n${node}`)!.fill]), [["nan", undefined, undefined], ["zero", undefined, undefined], ["inf", undefined, undefined], ["mask", undefined, undefined]]);
+  assert.equal(boxes.get("n2")!.words, "all zero");
+  assert.deepEqual([boxes.get("n0"), boxes.get("n4")], [undefined, undefined]);
 });
 
-test("NaN, zeros and gaps have signs of their own, not colors of the ramp", () => {
-  const odd = fine.with(1, "nonfinite").with(2, "zero").with(4, "none");
-  const given = coloring(values.with(1, NaN).with(2, 0).with(4, NaN), odd, true);
-  const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
-  assert.deepEqual([boxes.get("n1")!.strip, boxes.get("n1")!.badge, boxes.get("n1")!.fill], [ANOMALY_COLORS.nonfinite, "NaN", ANOMALY_COLORS.nonfinite]);
-  assert.deepEqual([boxes.get("n2")!.strip, boxes.get("n2")!.badge], [ANOMALY_COLORS.zero, "all 0"]);
-  assert.equal(boxes.get("n4"), undefined);
+test("what training does not reach has a badge and words, also without a color", () => {
+  const mark: TrainingMark = { row: 0, state: "no gradient", since: 40, is_first: false, text: "no gradient since step 40", about: "why" };
+  const given = { ...coloring(values, fine.with(2, "none")), training: new Map([[2, mark]]) };
+  const look = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given).boxes.get("n2")!;
+  assert.deepEqual([look.corner, look.words, look.about, look.strip, look.ring], ["no gradient", "no gradient since step 40", "why", undefined, undefined]);
 });
 
 test("a folded module shows its largest number, and a NaN in it", () => {
@@ -77,7 +76,7 @@ test("a folded module shows its largest number, and a NaN in it", () => {
   const module = (given: ReturnType<typeof coloring>) => colorBoxes(PLAIN, closed, given).boxes.get("g1")!;
   const flat = coloring(values, fine);
   assert.equal(module(flat).strip, colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), flat).boxes.get("n5")!.strip);
-  assert.equal(module(coloring(values.with(3, NaN), fine.with(3, "nonfinite"))).badge, "NaN");
+  assert.equal(module(coloring(values.with(3, NaN), fine.with(3, "nan"))).holds, "nan");
 });
 
 test("too many edges are hidden, edges without a gradient are faint, and a highlight stays", () => {

@@ -1,14 +1,12 @@
-// Decorations of boxes for a statistic: a color strip or fill, and signs for anomalies.
+// Decorations of boxes for a statistic: a color strip or fill, marks for what has no color, and for what training does not reach.
 
 import type { Decorations, EdgeLook, Look } from "../../canvas";
 import { edgeKey } from "../../canvas";
 import type { Drawn } from "../../graph/decorate";
 import { colorAt, css, type ColorScale } from "../../lib/colors";
-import type { OutlierMark } from "../../lib/values/outlier-marks";
+import { trainingOf, type OutlierMark } from "../../lib/values/outlier-marks";
 import { foremost, positionOn, type Anomaly, type NodeValues } from "../../lib/values/node-colors";
-
-/** Colors of anomalies, which are on no ramp, in light and dark mode. */
-export const ANOMALY_COLORS: Readonly<Record<Exclude<Anomaly, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };
+import type { TrainingMark } from "../../lib/wire";
 
 /** Number of color steps: more are indistinguishable. */
 const SHADES = 200;
@@ -20,6 +18,10 @@ export interface NodeColoring {
   readonly isFilled: boolean;
   /** Marks by node. */
   readonly marks?: ReadonlyMap<number, OutlierMark>;
+  /** Number of unusual nodes beside those that are marked. */
+  readonly nMore?: number;
+  /** By node, that training does not reach it. */
+  readonly training?: ReadonlyMap<number, TrainingMark>;
   /** Filters the nodes of a box: those of the selected iteration, where it stands for several. */
   chosen(nodes: readonly number[]): readonly number[];
 }
@@ -27,54 +29,57 @@ export interface NodeColoring {
 type Draft = { -readonly [K in keyof Look]: Look[K] };
 
 /** Colors of the rings around marked boxes, visible in light and dark mode. */
-const RINGS: Readonly<Record<OutlierMark["how"], string>> = { broken: ANOMALY_COLORS.nonfinite, above: "#d9304c", below: "#3f6fe0" };
+const RINGS: Readonly<Record<OutlierMark["how"], string>> = { broken: "#d000d0", above: "#d9304c", below: "#3f6fe0" };
 const NO_CELL = "rgba(128,134,145,0.25)";
+/** Cells of blocks without a color: their marks are too small to draw. */
+const CELLS_WITHOUT: Readonly<Partial<Record<Anomaly, string>>> = { nan: "#d000d0", inf: "#1d1f23", zero: "#ffffff" };
 /** Maximum number of cells; with more blocks, several share one. */
 const CELLS = 48;
+/** Words for what a color cannot show. */
+export const ANOMALY_WORDS: Readonly<Record<Anomaly, string>> = {
+  "": "", nan: "holds NaN", inf: "holds Inf", mask: "holds −Inf, as a mask does", zero: "all zero",
+  apart: "not colored: a buffer or whole numbers", none: "not recorded at this step",
+};
 
 /** Add colors to the decorations. */
 export function colorBoxes(base: Decorations, drawn: Drawn, coloring: NodeColoring): Decorations {
-  const { nodeValues, scale, isFilled, chosen, marks } = coloring;
+  const { nodeValues, scale, isFilled, chosen, marks, training } = coloring;
   const boxes = new Map(base.boxes);
   const shades: string[] = [];
   const placeOf = placesIn(drawn);
   const colorOf = (nodes: readonly number[]): { color: string | null; anomaly: Anomaly } => {
     const { node, anomaly } = foremost(nodeValues, nodes);
-    if (anomaly === "nonfinite" || anomaly === "zero") return { color: ANOMALY_COLORS[anomaly], anomaly };
-    const place = node < 0 || isBeyondScale(drawn, scale, node, nodeValues.values[node]) ? null : positionOn(scale, nodeValues.values[node]);
+    const place = node < 0 || anomaly !== "" ? null : positionOn(scale, nodeValues.values[node]);
     if (place === null || !scale) return { color: null, anomaly };
     const step = Math.round(place * SHADES);
     return { color: (shades[step] ??= css(colorAt(scale.ramp, step / SHADES))), anomaly };
   };
+  const isTrained = (node: number): boolean => !["input", "buffer", "target", "loss"].includes(drawn.view.nodes.kind[node]);
   drawn.picture.boxes.forEach(({ key, kind }, number) => {
     if (kind === "standin") return;
     const nodes = chosen(drawn.nodeBoxes.nodes[number]);
     const { color, anomaly } = colorOf(nodes);
     const mark = first(nodes, marks);
-    if (color === null && !mark) return;
+    const state = training && trainingOf(training, nodes, isTrained);
+    const holds = anomaly === "nan" || anomaly === "inf" || anomaly === "zero" || anomaly === "mask" ? anomaly : undefined;
+    if (color === null && !mark && !state && !holds) return;
     const look: Draft = { ...base.boxes.get(key) };
     if (color !== null) look.strip = color;
-    if (anomaly === "nonfinite" || anomaly === "zero") {
-      look.badge ??= anomaly === "zero" ? "all 0" : "NaN";
-      look.about ??= anomaly === "zero" ? "all zeros" : "contains NaN or Inf";
-    }
+    if (holds) look.holds = holds;
+    if (holds === "zero") look.words = "all zero";
+    if (state) [look.corner, look.words, look.about] = [state.state, state.text, look.about ?? state.about];
     if (mark && !look.ring) [look.ring, look.note] = [RINGS[mark.how], mark.text];
     const cells = placeOf && inPlaces(nodes, placeOf);
-    if (cells) look.cells = cells.map((own) => colorOf(own).color ?? NO_CELL);
+    if (cells) {
+      look.cells = cells.map((own) => {
+        const cell = colorOf(own);
+        return cell.color ?? CELLS_WITHOUT[cell.anomaly] ?? NO_CELL;
+      });
+    }
     if (isFilled && color !== null) look.fill = color;
     boxes.set(key, look);
   });
   return { ...base, boxes };
-}
-
-/** Whether the value of an input or target is outside the scale, which ignores it. */
-function isBeyondScale({ view }: Drawn, scale: ColorScale | null, node: number, value: number): boolean {
-  return scale !== null && isGiven(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
-}
-
-/** Whether a node is given by the user (input or target): token ids, for example, have no meaningful scale. */
-export function isGiven(kind: string): boolean {
-  return kind === "input" || kind === "target";
 }
 
 function first(nodes: readonly number[], marks: ReadonlyMap<number, OutlierMark> | undefined): OutlierMark | undefined {
@@ -105,6 +110,19 @@ function inPlaces(nodes: readonly number[], placeOf: (node: number) => number): 
     if (place >= 0) cells[Math.floor((place * cells.length) / (last + 1))].push(node);
   }
   return cells;
+}
+
+/** The block that a cell of a box stands for: the key of its module, or of its first node; null if there is none. */
+export function keyOfCell(drawn: Drawn, key: string, cell: number, chosen: NodeColoring["chosen"]): string | null {
+  const { view, picture, nodeBoxes } = drawn;
+  const number = picture.boxes.findIndex((box) => box.key === key);
+  const placeOf = placesIn(drawn);
+  const nodes = number < 0 || !placeOf ? null : inPlaces(chosen(nodeBoxes.nodes[number]), placeOf)?.[cell];
+  if (!nodes?.length) return null;
+  const group = key.startsWith("g") ? Number(key.slice(1)) : -1;
+  const run = group >= 0 ? view.groups.run[group] : -1;
+  const place = placeOf!(nodes[0]);
+  return run >= 0 ? `g${view.runs[run].groups[place]}` : `n${nodes[0]}`;
 }
 
 /** Decorations of edges: those without gradient are faint; if there are too many, all are hidden. */

@@ -26,7 +26,7 @@ import { GraphTooltip } from "./tooltip";
 import type { PanelProps } from "../panels/props";
 import { Pins } from "./pins";
 import { ColorLegend } from "./color-legend";
-import { colorBoxes, withEdges } from "./box-colors";
+import { colorBoxes, keyOfCell, withEdges } from "./box-colors";
 import { firstArrangement, defaultArrangement, useStoredArrangement, type CarriedArrangement } from "./use-arrangement";
 import { useMoveKeys } from "./use-move-keys";
 import { useNodeColors } from "./use-node-colors";
@@ -80,7 +80,7 @@ export function RunGraphPane(props: Props) {
     () => withEdges(base, drawn, new Set(isBackward ? graph.no_gradient : []), isDense && !areEdgesShown),
     [base, drawn, graph, isBackward, isDense, areEdgesShown],
   );
-  const { driftNote: drifted, coloring, missing, isWide, menu, rows, fit } = useNodeColors(props, { graph, view, isRolled: state.rolled });
+  const { coloring, missing, isPinned, help, menu, rows, fit } = useNodeColors(props, { graph, view, isRolled: state.rolled });
   const decorations = useMemo(() => (coloring ? colorBoxes(edged, drawn, coloring) : edged), [edged, drawn, coloring]);
   const hasCells = useMemo(() => [...decorations.boxes.values()].some(({ cells }) => cells !== undefined), [decorations]);
 
@@ -193,6 +193,10 @@ export function RunGraphPane(props: Props) {
         <GraphPane drawn={drawn} placement={placement} direction={state.direction} decorations={decorations} selected={selected}
           hasGuide={false} takeMove={moves.takeMove} onReady={(made) => (canvas.current = made)} onCamera={setCamera}
           onOpen={moves.open} onAct={moves.partOrNot}
+          onCell={(key, cell) => {
+            const target = keyOfCell(drawn, key, cell, coloring?.chosen ?? ((nodes) => nodes));
+            if (target) moves.go(target);
+          }}
           onSelect={(key, isSecond) => {
             const isPath = isSecond && key !== null && state.selection !== null && !state.isPicking;
             if (isPath) dispatch({ do: "pick" });
@@ -200,9 +204,6 @@ export function RunGraphPane(props: Props) {
           }}
           over={{
             legend: <>
-              <ColorLegend coloring={coloring} missing={missing} selected={coloring && node >= 0 ? coloring.nodeValues.values[node] : NaN}
-                isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
-              {drifted && <p class="drifted" role="status">{drifted}</p>}
               {isMoving && <div class="hint" role="status">Use the arrow keys to move the box. Press Esc when done.</div>}
               {naming !== null && <GroupName name={naming} onName={(name) => override(renameGroup(props.overrides.list, naming, name))} onClose={() => setNaming(null)} />}
             </>,
@@ -212,6 +213,8 @@ export function RunGraphPane(props: Props) {
             ),
             items,
           }} />
+        <ColorLegend coloring={coloring} missing={missing} selected={coloring && node >= 0 ? coloring.nodeValues.values[node] : NaN}
+          isPinned={isPinned} help={help} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
       </div>
     </PageContext.Provider>
   );

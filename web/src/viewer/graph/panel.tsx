@@ -10,7 +10,7 @@ import { RunGraphPane } from "./pane";
 import type { CarriedArrangement } from "./use-arrangement";
 import { useQuery } from "../data/use-query";
 import { useLayoutOverrides } from "./use-layout-overrides";
-import "../../style/run-graph.css";
+import "../../style/viewer/run-graph.css";
 
 /** Number of structures whose views are cached, so that they keep their layout. */
 const MOST = 16;

@@ -31,7 +31,7 @@ export function Pins({ pinned, view, values, selected, onGo, onUnpin }: Props) {
 }
 
 function formatNodeValue({ values, anomalies, isChange }: NodeValues, node: number): string {
-  if (anomalies[node] === "nonfinite") return "NaN or Inf";
+  if (anomalies[node] === "nan" || anomalies[node] === "inf") return anomalies[node] === "nan" ? "NaN" : "Inf";
   if (Number.isNaN(values[node])) return "–";
   return isChange ? `×${short(2 ** values[node])}` : short(values[node]);
 }

@@ -4,20 +4,16 @@ import { useEffect, useState } from "preact/hooks";
 import type { Drawn } from "../../graph/decorate";
 import { tooltipPosition, type Hover } from "../../graph/tooltip";
 import type { Look } from "../../canvas";
-import { foremost, type Anomaly } from "../../lib/values/node-colors";
+import { foremost } from "../../lib/values/node-colors";
 import { counted, short } from "../../lib/formatting";
 import { tensorQuery } from "../data/api";
 import type { Client } from "../data/client";
-import type { NodeColoring } from "./box-colors";
+import { ANOMALY_WORDS, type NodeColoring } from "./box-colors";
 import { useQuery } from "../data/use-query";
 
 const ROOM = { width: 320, height: 130 };
 /** Milliseconds that the pointer rests before its tensor is loaded. */
 const REST = 90;
-const ANOMALIES: Readonly<Record<Anomaly, string>> = {
-  "": "", nonfinite: "contains NaN or Inf", zero: "all zeros", none: "not recorded at this step",
-};
-
 interface Props {
   readonly hover: Hover;
   readonly drawn: Drawn;
@@ -54,8 +50,9 @@ export function GraphTooltip({ hover, drawn, look, coloring, rows, run, step, cl
       )}
       {box && coloring && <Numbers coloring={coloring} labels={view.nodes.site} nodes={nodes} />}
       {marks.map(([node, { text, about }]) => <div class="odd" key={node}>{nodes.length > 1 ? `${view.nodes.site[node]}: ` : ""}{text}: {about}</div>)}
-      {look?.about && <div><b>{look.badge}</b> {look.about === look.badge ? "" : look.about}</div>}
-      {look?.cells && <div>one cell per block ({look.cells.length}), first block at the left</div>}
+      {look?.corner && <div><b>{look.words}</b>: {look.about}</div>}
+      {look?.about && !look.corner && <div><b>{look.badge}</b> {look.about === look.badge ? "" : look.about}</div>}
+      {look?.cells && <div>one cell per block ({look.cells.length}), first block at the left; a click opens it</div>}
     </div>
   );
 }
@@ -83,7 +80,7 @@ function Numbers({ coloring: { nodeValues }, labels, nodes }: { coloring: NodeCo
   return (
     <>
       {valueText && <div><b>{valueText}</b> {nodeValues.title}{ends}{nodes.length > 1 ? `; maximum, in ${labels[node]}` : ""}</div>}
-      {ANOMALIES[anomaly] && <div class={anomaly === "none" ? "" : "odd"}>{ANOMALIES[anomaly]}</div>}
+      {ANOMALY_WORDS[anomaly] && <div class={anomaly === "nan" || anomaly === "inf" ? "odd" : ""}>{ANOMALY_WORDS[anomaly]}</div>}
     </>
   );
 }

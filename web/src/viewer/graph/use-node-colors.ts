@@ -1,41 +1,36 @@
 // Hook for the colors of the graph: the selected statistic of every node, at this step or since another.
 
-import { useMemo, useRef, useState } from "preact/hooks";
-import type { ColorScale } from "../../lib/colors";
+import { useEffect, useMemo } from "preact/hooks";
 import { isGradient, quantityTitle } from "../../lib/values/quantity";
 import { defaultStatistic } from "../../lib/values/statistics";
 import { outlierMarks } from "../../lib/values/outlier-marks";
-import { medianRatio, isSigned, joinScales, rowsAt, scaleFor, statisticAt, nodeValues, zAt, type Matrix } from "../../lib/values/node-colors";
-import { short } from "../../lib/formatting";
-import type { GraphView, RunGraph } from "../../lib/wire";
-import { matrixQuery } from "../data/api";
+import { CHANGES, limitsIn, limitsText, rowsAt, scaleBetween, statisticAt, nodeValues, type Matrix } from "../../lib/values/node-colors";
+import type { GraphView, RunGraph, TrainingMark } from "../../lib/wire";
+import { limitsQuery, marksQuery, matrixQuery } from "../data/api";
 import { choose } from "../choice";
 import type { ColorChoice } from "./bar";
 import { ofPass } from "./selection";
 import type { PanelProps } from "../panels/props";
-import { isGiven, type NodeColoring } from "./box-colors";
+import type { NodeColoring } from "./box-colors";
 import { useQuery } from "../data/use-query";
-
-/** Median factor relative to the middle of the run from which a note is shown. */
-const FAR = 10;
 
 export interface NodeColors {
   readonly coloring: NodeColoring | null;
   /** Why nothing is colored; "" if something is. */
   readonly missing: string;
-  /** Whether the color range is wider than this step needs. */
-  readonly isWide: boolean;
+  /** Whether the limits in the address are not those that the run has now. */
+  readonly isPinned: boolean;
+  /** The help text of "unusual"; "" before it is known. */
+  readonly help: string;
   readonly menu: ColorChoice;
   /** By node of the view, the row of its tensor; -1 for none. */
   readonly rows: Int32Array;
-  /** Message if nearly all values are far larger or smaller than in the middle of the run; else "". */
-  readonly driftNote: string;
-  /** Colors for this step alone. */
+  /** Takes the limits that the run has now. */
   fit(): void;
 }
 
 export function useNodeColors(
-  { run, state, choice, act, client }: PanelProps, { graph, view, isRolled }: { graph: RunGraph; view: GraphView; isRolled: boolean },
+  { run, state, choice, act, client, isDark }: PanelProps, { graph, view, isRolled }: { graph: RunGraph; view: GraphView; isRolled: boolean },
 ): NodeColors {
   const known = run.statistics.includes(state.statistic) ? state.statistic : defaultStatistic(run.statistics);
   const statistic = state.kept.color === "role" ? "" : known;
@@ -64,43 +59,46 @@ export function useNodeColors(
     const asked = { statistics: run.statistics, statistic, of, over, matrix: now.value };
     return nodeValues(rows, { ...asked, since: since === null ? null : { step: since, matrix: then.value! } });
   }, [rows, now.value, then.value, since, statistic, of, over]);
-  // The scale includes a step from the middle of the run. Otherwise a step where everything is 1,000 times too large would look normal.
-  const anchor = useQuery(client, since === null && !isSingle ? query(run.steps[middleOf(run.steps.length)] ?? null) : null);
-  const anchored = useMemo(() => (anchor.value && statistic ? nodeValues(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
-  const times = useMemo(() => (found && anchored && !isSigned(statistic) ? medianRatio(found, anchored) : NaN), [found, anchored, statistic]);
-  const drifted = times >= FAR || times <= 1 / FAR ? `typical values are ×${short(times)} those at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
-  const marks = useMemo(() => {
-    if (!found || !now.value) return undefined;
-    const matrix = now.value;
-    const scores = found.isChange ? found.values.map((value, node) => (isGiven(view.nodes.kind[node]) ? NaN : value))
-      : Float64Array.from(rows, (row) => zAt(matrix, row, statistic));
-    return outlierMarks(found, view.edges, scores, isGradient(of));
-  }, [found, view]);
-  const scales = useRef(new Map<string, ColorScale | null>());
-  const [nFits, setFits] = useState(0);
-  const shown = useMemo((): { coloring: NodeColoring; isWide: boolean } | null => {
+  const unusual = useQuery(client, choice.step < 0 ? null : marksQuery(run.item.id, choice.step, isSingle ? sample : null));
+  // Marks of another step must not be shown as those of this one.
+  const standing = unusual.value?.step === choice.step ? unusual.value : undefined;
+  const outliers = useMemo(() => (found ? outlierMarks({
+    nodeValues: found, links: view.edges, rows, statistic, unusual: standing?.unusual ?? [], since, isBackward: isGradient(of),
+  }) : null), [found, view, standing]);
+  const training = useMemo(() => {
+    const byRow = new Map((standing?.training ?? []).map((mark) => [mark.row, mark]));
+    const byNode = new Map<number, TrainingMark>();
+    if (byRow.size) {
+      view.nodes.row.forEach((row, node) => {
+        const mark = graph.nodes[row]?.rows.map((number) => byRow.get(number)).find((one) => one !== undefined);
+        if (mark) byNode.set(node, mark);
+      });
+    }
+    return byNode;
+  }, [standing, graph, view]);
+  // The limits belong to the run and the selection, not to the step; those in the address take precedence.
+  const kind = run.kinds[run.kind_of[choice.place] ?? -1] ?? "";
+  const isAmount = statistic !== "" && since === null;
+  const limits = useQuery(client, isAmount ? limitsQuery(run.item.id, statistic, of, kind) : null);
+  const selection = [run.item.id, statistic, of, kind];
+  const kept = isAmount ? limitsIn(state.kept.scale ?? "", selection) : null;
+  const current = limits.value && !limits.isOld ? limitsText(selection, limits.value) : "";
+  useEffect(() => {
+    if (current && !kept) act({ do: "keep", name: "scale", text: current });
+  }, [current, kept === null]);
+  const between = kept ?? (limits.isOld ? null : limits.value) ?? null;
+  const limitsKey = between && limitsText([], between);
+  const shown = useMemo((): { coloring: NodeColoring } | null => {
     if (!found) return null;
-    const name = `${statistic} ${of} ${since} ${over}`;
-    // Losses do not set the scale either: they are far from activations, and have their own curves.
-    const isBeside = (node: number): boolean => isGiven(view.nodes.kind[node]) || view.nodes.kind[node] === "loss";
-    const own = scaleFor(found, statistic, isBeside);
-    // A step without finite values must not change the scale of the others.
-    const isTold = found.values.some((value, node) => Number.isFinite(value) && !isBeside(node));
-    const usually = anchored && nFits === 0 ? scaleFor(anchored, statistic, isBeside) : null;
-    const scale = isTold ? joinScales(joinScales(scales.current.get(name) ?? null, usually), own) : own;
-    if (isTold) scales.current.set(name, scale);
-    const isWide = own !== null && scale !== null && (scale.low !== own.low || scale.high !== own.high);
+    const scale = since !== null ? CHANGES : between && scaleBetween(between, isDark);
     const chosen = (nodes: readonly number[]): readonly number[] => ofPass(graph, view, nodes, { iteration, pass });
-    return { coloring: { nodeValues: found, scale, isFilled, marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
-  }, [found, anchored, marks, isFilled, isRolled, iteration, pass, nFits]);
+    return { coloring: { nodeValues: found, scale, isFilled, ...outliers, training, chosen: isRolled ? chosen : (nodes) => nodes } };
+  }, [found, limitsKey, outliers, training, isFilled, isRolled, iteration, pass, isDark]);
   const isNothing = shown !== null && shown.coloring.nodeValues.anomalies.every((anomaly) => anomaly === "none");
   const missing = now.error ?? then.error ?? (isNothing ? `No ${quantityTitle(of)} was recorded at this step.` : "");
   return {
-    coloring: shown?.coloring ?? null, isWide: shown?.isWide ?? false, missing, rows, driftNote: drifted,
-    fit: () => {
-      scales.current.clear();
-      setFits(nFits + 1);
-    },
+    coloring: shown?.coloring ?? null, isPinned: kept !== null && current !== "" && state.kept.scale !== current, missing, rows, help: standing?.help ?? "",
+    fit: () => act({ do: "keep", name: "scale", text: current }),
     menu: {
       statistics: run.statistics, statistic, since, step: choice.step, first: run.steps[0] ?? 0, isFilled,
       onStatistic: (name) => {
@@ -111,11 +109,6 @@ export function useNodeColors(
       onFill: (is) => act({ do: "keep", name: "fill", text: is ? "1" : "" }),
     },
   };
-}
-
-/** Index of a step near the middle. A power of two, so that it stays the same until the run has doubled. */
-function middleOf(n: number): number {
-  return n < 2 ? 0 : Math.min(n - 1, 2 ** Math.floor(Math.log2(n / 2)));
 }
 
 /** Whether a matrix has this statistic for any tensor that depends on the sample. */

@@ -3,8 +3,9 @@
 import { useState } from "preact/hooks";
 import { cardsOf, isLogScaled, statisticOf, zText } from "../../lib/values/statistics";
 import { sparkOf } from "../../lib/charts/sparkline";
+import { short } from "../../lib/formatting";
 import { quantityTitle } from "../../lib/values/quantity";
-import type { StatisticView, TensorView } from "../../lib/wire";
+import { HOLDS_MASK, type StatisticView, type TensorView } from "../../lib/wire";
 import { curveQuery } from "../data/api";
 import type { PanelProps } from "../panels/props";
 import { useQuery } from "../data/use-query";
@@ -24,7 +25,7 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
   return (
     <div class="stats cards" onPointerLeave={() => setOver(null)}>
       {choice.sample !== null && tensor.statistics.length > 0 && <p class="quiet cards-over">over the whole batch; see below for this sample</p>}
-      {cardsOf(tensor.statistics, { dead: tensor.dead_units, units: tensor.units?.n_rows ?? 0 }).map(({ name, title, text, exact: whole, marks, notes, isOut }) => (
+      {cardsOf(tensor.statistics, { dead: tensor.dead_units, units: tensor.units?.n_rows ?? 0, isMask: tensor.contents === HOLDS_MASK }).map(({ name, title, text, exact: whole, marks, notes, isOut }) => (
         <button type="button" key={name} class={`stat${isOut ? " out" : ""}${statistic === name ? " on" : ""}`} aria-pressed={statistic === name}
           onClick={() => act({ do: "statistic", statistic: name })} onPointerEnter={(event) => look(name, event.currentTarget)}
           onFocus={(event) => look(name, event.currentTarget)} onBlur={() => setOver(null)} aria-label={[`${title} ${text}`, ...marks, ...notes].join(", ")}>
@@ -55,18 +56,20 @@ function StatisticTooltip({ run, client, choice, tensor, name, whole, isRight }:
           {spark.dot && <circle cx={spark.dot[0]} cy={spark.dot[1]} r={2.6} />}
         </svg>
       )}
-      {one && <Scores statistic={one} of={tensor.of} />}
+      {one && <Scores statistic={one} of={tensor.of} help={tensor.unusual_help} />}
     </span>
   );
 }
 
 /** The z-scores, and what they compare with. */
-function Scores({ statistic: { z_history, z_step, n_history, n_step }, of }: { statistic: StatisticView; of: string }) {
+function Scores({ statistic: { z_past: past, z_peers: peers, n_past: nPast, n_peers: nPeers, usual, unusual }, of, help }: { statistic: StatisticView; of: string; help: string }) {
   const others = `${of === VALUE ? "tensors" : `${quantityTitle(of)}s`} of its role at this step`;
   return (
     <>
-      {z_step !== null && <small>z-score {zText(z_step)} among {n_step.toLocaleString("en")} other {others}</small>}
-      {z_history !== null && <small>z-score {zText(z_history)} among its last {n_history} steps of this kind</small>}
+      {unusual && <small class="bad">{unusual.about}</small>}
+      {past !== null && <small>z {zText(past)} against its past: {nPast} recorded steps of this kind before{usual !== null && `, median ${short(usual)}`}</small>}
+      {peers !== null && <small>z {zText(peers)} against its peers: {nPeers.toLocaleString("en")} other {others}</small>}
+      {(past !== null || peers !== null) && <small class="quiet">{help}</small>}
     </>
   );
 }

@@ -4,25 +4,28 @@ import { useState } from "preact/hooks";
 import { Icon } from "../../graph/icons";
 import { quantityTitle } from "../../lib/values/quantity";
 import { elementsOf, nestedList, snippet } from "../../lib/snippet";
-import { remark, compareWithSibling } from "../../lib/values/statistics";
+import { remark, compareWithSibling, plainContents } from "../../lib/values/statistics";
 import { counted } from "../../lib/formatting";
 import type { RowView, TensorView } from "../../lib/wire";
 import { csvQuery, valuesLink } from "../data/api";
 import { describePass, selectRow, siteOf } from "../choice";
 import { copyText } from "../../lib/clipboard";
+import { StateSign } from "../graph/color-legend";
 import type { PanelProps } from "../panels/props";
 
 /** Maximum number of values to copy as text. */
 const MOST_COPIED = 20_000;
 
 export function Head({ run, choice, act, state, row, tensor }: PanelProps & { row: RowView; tensor: TensorView | undefined }) {
-  const { path, name } = splitSite(row.site);
+  const { path, name } = row.title ? { path: [], name: row.title } : splitSite(row.site);
   const count = tensor?.statistics.find((one) => one.name === "count")?.value;
   const badges = [
     tensor ? describeShape(tensor, count) : "", tensor?.dtype ?? "", row.role,
     row.of === "value" ? "" : quantityTitle(row.of), row.part, describePass(run, row), row.n_passes > 1 ? `up to ${row.n_passes} passes per step` : "",
   ];
-  const remarkText = tensor ? remark(tensor.statistics) : "";
+  const { text: remarkText, about } = tensor ? remark(tensor) : { text: "", about: "" };
+  const training = tensor?.training ?? null;
+  const holds = tensor ? plainContents(tensor.contents) : "";
   const odd = compareWithSibling(tensor?.sibling ?? null, quantityTitle(row.of));
   const toSibling = (): void => {
     const other = run.rows[tensor?.sibling?.row ?? -1];
@@ -34,9 +37,14 @@ export function Head({ run, choice, act, state, row, tensor }: PanelProps & { ro
       <h2>{name}{choice.step >= 0 && <span class="at-step"> at step {choice.step.toLocaleString("en")}</span>}</h2>
       <div class="badges">
         {badges.filter(Boolean).map((text) => <span class="badge" key={text}>{text}</span>)}
-        {remarkText && <span class="badge bad">{remarkText}</span>}
+        {holds && <span class="badge">{holds}</span>}
+        {training && <span class="badge state" title={training.about}><StateSign state={training.state} />{training.text}</span>}
+        {remarkText && <span class="badge bad" title={about}>{remarkText}</span>}
         {odd && tensor?.sibling && <button type="button" class="badge bad" title={`Go to ${tensor.sibling.site}`} onClick={toSibling}>{odd}</button>}
       </div>
+      {about && <p class="unusual-about">{about} <span class="help" title={tensor!.unusual_help} aria-label={tensor!.unusual_help}>?</span></p>}
+      {training && <p class="unusual-about">{training.about}</p>}
+      {row.title && <div class="quiet">{row.site}</div>}
       {row.names.length > 0 && <div class="quiet">also {row.names.slice(0, 4).map((one) => (one === "." ? "the model's output" : one)).join(", ")}{row.names.length > 4 && ` and ${row.names.length - 4} more`}</div>}
     </header>
   );

@@ -34,7 +34,8 @@ function SampleText({ sample }: { sample: SampleItem }) {
   return sample.text ? <p class="sample-text">{sample.text}</p> : null;
 }
 
-function SampleCanvas({ image }: { image: SampleImage }) {
+/** `range` is what black and white mean, if not the range of the image itself. */
+export function SampleCanvas({ image, most = 220, range }: { image: SampleImage; most?: number; range?: readonly [number, number] }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const bytes = useMemo(() => decodeBase64(image.data), [image]);
   useEffect(() => {
@@ -42,14 +43,17 @@ function SampleCanvas({ image }: { image: SampleImage }) {
     if (!context) return;
     const { rows, columns, n_channels: n } = image;
     const pixels = context.createImageData(columns, rows);
+    const [low, high] = range ?? [image.low, image.high];
+    // Values beyond the range are clamped by the canvas.
+    const level = (byte: number): number => (255 * (image.low + (byte / 255) * (image.high - image.low) - low)) / (high - low || 1);
     for (let i = 0; i < rows * columns; i++) {
-      const channel = (c: number): number => bytes[i * n + (n < 3 ? 0 : c)];
+      const channel = (c: number): number => level(bytes[i * n + (n < 3 ? 0 : c)]);
       pixels.data.set([channel(0), channel(1), channel(2), n === 4 ? bytes[i * n + 3] : 255], 4 * i);
     }
     context.putImageData(pixels, 0, 0);
-  }, [bytes, image]);
+  }, [bytes, image, range?.[0], range?.[1]]);
   const scale = Math.max(1, Math.min(6, Math.floor(140 / Math.max(image.rows, image.columns))));
-  const size = { width: `${Math.min(220, image.columns * scale)}px` };
+  const size = { width: `${Math.min(most, image.columns * scale)}px` };
   return <canvas class="sample-image" ref={canvas} width={image.columns} height={image.rows} style={size} title={`${image.rows} × ${image.columns}, from ${short(image.low)} to ${short(image.high)}`} />;
 }
 

@@ -6,20 +6,24 @@ import { Labeled, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
 import { nearest } from "../../lib/charts/decimate";
 import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../../lib/charts/lines";
-import { allMissing, isLogScaled, selectableStatistics, titleOf } from "../../lib/values/statistics";
+import { allMissing, selectableStatistics, titleOf } from "../../lib/values/statistics";
 import { short } from "../../lib/formatting";
 import { describePasses } from "../choice";
+import { chartScale, type ScaleChoice } from "../../lib/charts/chart-scale";
 import { Curve, Swatch } from "../charts/curve";
+import { ALL, rangeName, scaleChoice } from "../charts/scale-menu";
+import { sourceOfRow } from "../spike/address";
+import { useCurveSpikes } from "../spike/use-curve-spikes";
 import type { PanelProps, ShownRun } from "./props";
 import { useScalarLines, useTensorLines, type Lines, type LinesOptions } from "../charts/use-lines";
 
+const KEPT = "curves";
 const [LOW, TALL] = [150, 360];
 
 /** Options of the curves, stored in the URL. */
 interface CurveOptions extends LinesOptions {
   readonly search: string;
-  /** Null chooses automatically for each curve. */
-  readonly isLog: boolean | null;
+  readonly scale: ScaleChoice;
   readonly smoothing: number;
   /** The enlarged curve. */
   readonly large: string;
@@ -30,7 +34,7 @@ export function CurvesPanel(props: PanelProps) {
   const kept = (name: string): string => state.kept[`curves.${name}`] ?? "";
   const keep = (name: string, text: string): void => props.act({ do: "keep", name: `curves.${name}`, text });
   const options: CurveOptions = {
-    search: kept("search"), isLog: kept("log") ? kept("log") === "1" : null, smoothing: Math.min(0.99, Math.max(0, Number(kept("smooth")) || 0)),
+    search: kept("search"), scale: scaleChoice(state.kept, KEPT), smoothing: Math.min(0.99, Math.max(0, Number(kept("smooth")) || 0)),
     large: kept("large"), xName: kept("x") === "seconds" ? "seconds" : "step", kind: choice.kind, isByKind: kept("kinds") !== "0",
   };
   const scalars = useMemo(() => [...new Set(runs.flatMap(({ view }) => view.scalars))], [runs]);
@@ -44,7 +48,7 @@ export function CurvesPanel(props: PanelProps) {
   const chart = { ...props, options, onLarge: (id: string) => keep("large", options.large === id ? "" : id) };
   return (
     <div class="curves-panel">
-      <CurvesBar options={options} keep={keep} hasKinds={runs.some(({ view }) => view.kinds.length > 1)} />
+      <CurvesBar options={options} keep={keep} hasKinds={runs.some(({ view }) => view.kinds.length > 1)} hasRuns={runs.length > 1} />
       <div class="curves-scroll">
         <CurvesPart title="Logged" about={scalars.length ? `${found.length} of ${scalars.length}` : ""} legend={<RunsLegend runs={runs} kinds={[]} />}>
           {scalars.length === 0 && <p class="note">No scalars logged. Call <code>run.log(loss=loss)</code> inside a step to log one value per step.</p>}
@@ -66,12 +70,12 @@ function words(of: string, passes: string): string {
   return [of, passes].filter(Boolean).join(" · ");
 }
 
-/** Legend: colors of runs, dash patterns of kinds of steps. */
+/** Legend: colors and letters of runs, dash patterns of kinds of steps. */
 function RunsLegend({ runs, kinds }: { runs: readonly ShownRun[]; kinds: readonly string[] }) {
   if (runs.length < 2 && !kinds.length) return null;
   return (
     <span class="curve-legend">
-      {runs.length > 1 && runs.map(({ view, color, dash }) => <span key={view.item.id}><Swatch line={{ color, dash: kinds.length ? undefined : dash }} />{view.item.name}</span>)}
+      {runs.length > 1 && runs.map(({ view, color, letter, shortName }) => <span key={view.item.id} title={view.item.name}><Swatch line={{ color, letter }} />{shortName}</span>)}
       {kinds.map((kind, place) => <span key={`kind ${kind}`}><Swatch line={{ color: runs.length > 1 ? "var(--soft)" : runs[0].color, dash: dashOf(place) }} />{kind || "no kind"}</span>)}
     </span>
   );
@@ -86,8 +90,8 @@ function CurvesPart({ title, about, legend, children }: { title: string; about: 
   );
 }
 
-function CurvesBar({ options, keep, hasKinds }: { options: CurveOptions; keep(name: string, text: string): void; hasKinds: boolean }) {
-  const { isLog } = options;
+function CurvesBar({ options, keep, hasKinds, hasRuns }: { options: CurveOptions; keep(name: string, text: string): void; hasKinds: boolean; hasRuns: boolean }) {
+  const { isLog, isWhole } = options.scale;
   const onOff = (value: boolean, texts: readonly [string, string], titles: readonly [string, string]) => [
     { value, text: texts[0], title: titles[0] }, { value: !value, text: texts[1], title: titles[1] },
   ];
@@ -104,10 +108,16 @@ function CurvesBar({ options, keep, hasKinds }: { options: CurveOptions; keep(na
         <Segments name="Y axis" value={isLog === null ? "auto" : isLog ? "log" : "linear"}
           onChoose={(value: string) => keep("log", { auto: "", log: "1" }[value] ?? "0")}
           choices={[
-            { value: "auto", text: "auto", title: "Automatic: chosen for each curve" }, { value: "linear", text: "linear", title: "Linear y axis" },
+            { value: "auto", text: "auto", title: "Logarithmic where values span two decades or more, else linear" }, { value: "linear", text: "linear", title: "Linear y axis" },
             { value: "log", text: "log", title: "Logarithmic y axis (symmetric log for values of both signs)" },
           ]} />
       </Labeled>
+      {hasRuns && (
+        <Labeled name="Range">
+          <Segments name="Range" value={isWhole} onChoose={(value: boolean) => keep("range", value ? ALL : "")}
+            choices={onOff(false, ["most runs", "all"], ["A run with values 100 times those of most runs leaves the axis, and is named", "The axis holds all values"])} />
+        </Labeled>
+      )}
       <Labeled name={`Smoothing ${options.smoothing ? options.smoothing.toFixed(2) : "off"}`}>
         <input class="curves-smooth" type="range" min="0" max="0.99" step="0.01" value={options.smoothing} aria-label="Smoothing"
           title="Weight of older points" onInput={(event) => keep("smooth", Number(event.currentTarget.value) ? event.currentTarget.value : "")} />
@@ -144,7 +154,7 @@ function ScalarChart(props: ChartProps) {
 function LoadedScalar(props: ChartProps) {
   // Values are logged at every step, but only recorded steps have a kind.
   const lines = useScalarLines(props.client, props.runs, props.name, { ...props.options, kind: null, isByKind: false });
-  return <Chart {...props} id={loggedId(props.name)} title={props.name} found={lines} isLogBySelf={false} />;
+  return <Chart {...props} id={loggedId(props.name)} title={props.name} found={lines} />;
 }
 
 function StatisticChart(props: ChartProps) {
@@ -153,21 +163,25 @@ function StatisticChart(props: ChartProps) {
 
 function LoadedStatistic(props: ChartProps) {
   const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, { ...props.options, picked: props.choice.passFilter });
-  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isLogScaled(props.name)} broken={allMissing(props.name)} />;
+  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} broken={allMissing(props.name)} />;
 }
 
 interface LoadedProps extends ChartProps {
   readonly id: string;
   readonly title: string;
   readonly found: Lines;
-  readonly isLogBySelf: boolean;
   /** Message if no value is finite. */
   readonly broken?: string;
 }
 
-function Chart({ id, title, found, options, choice, act, isDark, onLarge, isLogBySelf, broken }: LoadedProps) {
+function Chart({ id, title, found, options, choice, act, isDark, onLarge, broken, run, state, client, name }: LoadedProps) {
+  const spikes = useCurveSpikes({ run, state, act, client }, id === loggedId(name) ? { scalar: name } : choice.row && sourceOfRow(choice.row, name));
   const { lines, isLoading, errors } = found;
   const isLarge = options.large === id;
+  const { isLog, isWhole } = options.scale;
+  const scale = useMemo(() => chartScale(lines, { isLog, isWhole }), [lines, isLog, isWhole]);
+  const shown = isLarge ? lines : activeFirst(foremost(lines, choice.step), run.item.id);
+  const most = isLarge ? 12 : 3;
   const mark = choice.step < 0 ? null : xOf(lines, choice.step);
   const pick = (x: number): void => {
     const step = stepAt(lines, x);
@@ -179,19 +193,27 @@ function Chart({ id, title, found, options, choice, act, isDark, onLarge, isLogB
         <button type="button" class="chart-title" title={isLarge ? "Shrink" : "Enlarge"} aria-pressed={isLarge} onClick={() => onLarge(id)}>
           {title}
         </button>
+        {scale.isLog && <small class="chart-scale" title="Logarithmic y axis">log</small>}
         <span class="chart-values">
-          {(isLarge ? lines : foremost(lines, choice.step)).slice(0, isLarge ? 12 : 4).map((line) => {
+          {shown.slice(0, most).map((line) => {
             const value = valueAtStep(line, choice.step);
             return <span key={line.key} title={line.name}><Swatch line={line} />{value === null ? "–" : short(value)}</span>;
           })}
+          {shown.length > most && <span class="quiet" title={shown.slice(most).map(({ name }) => name).join("\n")}>+{shown.length - most}</span>}
         </span>
       </figcaption>
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
-      <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} isLog={options.isLog ?? isLogBySelf} smoothing={options.smoothing}
+      <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} scale={scale} onWhole={() => act({ do: "keep", name: rangeName(KEPT), text: ALL })} smoothing={options.smoothing}
+        spikes={spikes}
         xName={options.xName} mark={mark} onPick={pick} isDark={isDark} broken={broken}
         hint={isLoading ? "Loading…" : "Not recorded in these runs."} />
     </figure>
   );
+}
+
+/** The line of the selected run first: there may be no room for all. */
+function activeFirst(lines: readonly StepLine[], run: string): StepLine[] {
+  return [...lines.filter((line) => line.run === run), ...lines.filter((line) => line.run !== run)];
 }
 
 /** Of each run the line that has the step, or is next to it. */

@@ -12,15 +12,20 @@ import { Picture } from "../inspector/picture";
 import { Sample } from "../inspector/sample";
 import { Distribution } from "../inspector/spread";
 import { Tables } from "../inspector/tables";
+import { readSpike, SHOWN, SPIKE } from "../spike/address";
+import { WhatChangedPanel } from "../spike/panel";
+import { Trail } from "../spike/trail";
 import type { PanelProps } from "./props";
 import { useQuery } from "../data/use-query";
-import "../../style/tensor.css";
+import "../../style/viewer/tensor.css";
 
 export function InspectorPanel(props: PanelProps) {
   const { run, choice, client, state } = props;
   const { row, step, sample } = choice;
   const query = row && step >= 0 ? tensorQuery(run.item.id, row.row, step, sample, paintOf(state.kept)) : null;
   const { value, isOld, error } = useQuery(client, query);
+  const spike = readSpike(state.kept[SPIKE]);
+  if (spike && state.kept[SHOWN] !== "tensor") return <WhatChangedPanel {...props} spike={spike} />;
   if (step < 0) return <Empty title="No steps recorded yet">Tensors appear here after the first recorded step.</Empty>;
   if (!row && state.node !== null) return <NotInRun {...props} node={state.node} />;
   if (!row) return <Hints />;
@@ -29,6 +34,7 @@ export function InspectorPanel(props: PanelProps) {
   const statistic = chosenStatistic(run, state.statistic);
   return (
     <article class={`panel tensor-panel${isOld ? " old" : ""}`}>
+      {spike && <Trail {...props} spike={spike} />}
       <Head {...props} row={row} tensor={tensor} />
       {error !== null && <p class="note">{error}</p>}
       {tensor && <ExportBar {...props} row={row} tensor={tensor} />}

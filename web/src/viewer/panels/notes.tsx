@@ -88,7 +88,7 @@ function columnsOf(notes: readonly NoteView[], isNarrow: boolean): Column[] {
     { name: "level", title: "level", width: 84, text: (row) => notes[row].level, by: (row) => notes[row].level, mark: (row) => (isBad(notes[row]) ? "bad" : "") },
     { name: "text", title: "note", text: (row) => notes[row].text, by: (row) => notes[row].text },
     ...(!isNarrow && notes.some((note) => Object.keys(note.about).length) ? [about] : []),
-    ...(isNarrow ? [] : [{ name: "time", title: "time", width: 172, isNumber: true, text: (row: number) => when(notes[row].time), by: (row: number) => notes[row].time }]),
+    ...(isNarrow ? [] : [{ name: "time", title: "time", width: 172, isNumber: true, text: (row: number) => when(notes[row].time), copy: (row: number) => when(notes[row].time), by: (row: number) => notes[row].time }]),
   ];
 }
 

@@ -8,7 +8,7 @@ import { LinksContext, type Links } from "../../pages/links";
 import { BlocksBody, BlocksNav } from "../../pages/page";
 import type { PageView } from "../../pages/wire";
 import type { RunItem, Topic } from "../../lib/wire";
-import "../../style/viewer-pages.css";
+import "../../style/viewer/pages.css";
 import { pageQuery, unitQuery } from "../data/api";
 import type { Client } from "../data/client";
 import { Failure, Hint } from "../hint";

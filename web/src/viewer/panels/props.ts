@@ -8,10 +8,12 @@ import type { Action, State } from "../state";
 /** A run on the page, with the color by which it is known everywhere. */
 export interface ShownRun {
   readonly view: RunView;
-  /** A CSS color: `var(--run-0)`… */
+  /** A CSS color that no other run on the page has. */
   readonly color: string;
-  /** Dash pattern of its lines, to be distinguishable without color; solid by default. */
-  readonly dash?: readonly number[];
+  /** By its place on the page: A for the first. */
+  readonly letter: string;
+  /** Its name without what the names of all runs on the page share. */
+  readonly shortName: string;
 }
 
 export interface PanelProps {
