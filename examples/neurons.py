@@ -67,7 +67,8 @@ def main() -> None:
     best = rankings[given.method]
 
     held_out = [sentence for item, sentence in enumerate(sentences) if item % 4 == 3]
-    measure = metrics(model, tokenizer, held_out, train.at(acts.sites[-1]), y)
+    tasks = {"ending": labels, "length": cutaway.neurons.annotate(acts, LONG)}
+    measure = metrics(model, tokenizer, held_out, acts.at(acts.sites[-1]), is_test, tasks)
     sizes = [n for n in (10, 50, 100) if n <= given.most]
     ablation = cutaway.neurons.ablate(model, best, measure, n=sizes, to="mean", acts=early, n_random=given.random)
     print(f"\n{ablation}")
@@ -86,14 +87,21 @@ def main() -> None:
     print(f"\n{report}\n\nThe report is {report.to_html(given.report)}")
 
 
-def metrics(model: nn.Module, tokenizer: object, sentences: list[list[str]], train: object, y: object) -> object:
+def metrics(
+    model: nn.Module,
+    tokenizer: object,
+    held_out: list[list[str]],
+    acts: cutaway.Activations,
+    is_test: np.ndarray,
+    tasks: dict[str, np.ndarray],
+) -> object:
     """What the last layer still knows of endings; side effects: of lengths, and of what whole sentences mean."""
-    last = train.sites[0]
-    tasks = {"ending": (ENDINGS, y), "length": (LONG, cutaway.neurons.annotate(train, LONG))}
+    last, train = acts.sites[0], acts.rows(~is_test)
     probes = {
-        name: cutaway.probes.Linear(l2=1e-3, standardize=True).fit(train, known) for name, (_, known) in tasks.items()
+        name: cutaway.probes.Linear(l2=1e-3, standardize=True).fit(train, labels[~is_test])
+        for name, labels in tasks.items()
     }
-    inputs = tokenizer(sentences, is_split_into_words=True, return_tensors="pt", padding=True)
+    inputs = tokenizer(held_out, is_split_into_words=True, return_tensors="pt", padding=True)
 
     @torch.no_grad()
     def vectors() -> Tensor:
@@ -104,11 +112,11 @@ def metrics(model: nn.Module, tokenizer: object, sentences: list[list[str]], tra
     whole = vectors()
 
     def measured() -> dict[str, float]:
-        acts = cutaway.collect(model, sentences, tokenizer=tokenizer, at=last, aggregate="last")
+        changed = cutaway.collect(model, held_out, tokenizer=tokenizer, at=last, aggregate="last")
         found = {}
-        for name, (rule, _) in tasks.items():
-            truth = cutaway.neurons.annotate(acts, rule, **({"other": "other"} if name == "ending" else {}))
-            right = probes[name].predict(acts) == truth
+        for name, labels in tasks.items():
+            truth = labels[is_test]
+            right = probes[name].predict(changed) == truth
             found[f"{name} recall"] = float(np.mean([right[truth == label].mean() for label in np.unique(truth)]))
         found["likeness of sentences"] = float((vectors() * whole).sum(-1).mean())
         return found

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -32,6 +32,9 @@ FLAGS = (
     "--disable-sync",
 )
 SIZE: ViewportSize = {"width": 1280, "height": 800}
+STILL: Final = "reduce"
+MOVING: Final = "no-preference"
+"""Graphs glide for readers who do not mind. Each frame is painted in software, so most tests ask for none."""
 HERE = ("file:", "data:", "blob:", "about:", "http://127.0.0.1:", "http://localhost:")
 STOPPED: set[str] = set()
 """Addresses of servers that a test has ended, which a page may go on asking."""
@@ -123,7 +126,7 @@ class Tab:
     SPENDING = ("on", "once", "expose_function", "expose_binding", "add_init_script", "emulate_media")
 
     def __init__(self, browser: Browser) -> None:
-        self.context = browser.new_context(viewport=SIZE)
+        self.context = browser.new_context(viewport=SIZE, reduced_motion=STILL)
         self.page, self.seen = self.context.new_page(), Seen()
         self.is_spent = False
         self._origins: set[str] = set()
@@ -148,6 +151,7 @@ class Tab:
         page.goto("about:blank")
         page.mouse.move(0, 0)
         page.set_viewport_size(SIZE)
+        set_motion(page, STILL)
         page.set_default_timeout(30_000)
         context.clear_cookies()
         for origin in self._origins:
@@ -169,6 +173,11 @@ class Tab:
             return act(*args, **options)
 
         return spend
+
+
+def set_motion(page: Page, motion: Literal["reduce", "no-preference"]) -> None:
+    """Let a page move or not, until the test ends."""
+    type(page).emulate_media(page, reduced_motion=motion)  # of the class: the page as it is used spends its tab
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Tests that record begin in a process in which nothing is compiled: where anything is, no step is traced."""
+"""Tests that record begin in a process in which nothing is compiled, so that they do not depend on earlier tests."""
 
 from __future__ import annotations
 

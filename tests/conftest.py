@@ -29,3 +29,12 @@ def pytest_collection() -> Iterator[None]:
     yield
     gc.freeze()
     gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the short tests of views last.
+
+    Two processes share the tests in this order. With the browser's tests at the end, which take seconds each, one
+    process waited for the other.
+    """
+    items.sort(key=lambda item: item.nodeid.startswith("tests/views/"))

@@ -6,6 +6,8 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
@@ -138,11 +140,29 @@ RETIRED = {
 """Names of files that had to be decoded."""
 
 
+@dataclass(frozen=True)
+class Outline:
+    """What the tests ask about a file. Parsing is most of their work, and trees that are kept burden the collector."""
+
+    docstring: str
+    imports: frozenset[str]
+    imports_at_top: frozenset[str]
+    symbols: frozenset[str]
+    """Names of classes and functions."""
+
+
 @cache
-def imports(path: Path, *, top_level: bool = False) -> frozenset[str]:
-    found = set()
+def outline(path: Path) -> Outline:
     tree = ast.parse(path.read_text())
-    for node in tree.body if top_level else ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    symbols = {node.name for node in nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))}
+    docstring = ast.get_docstring(tree) or ""
+    return Outline(docstring, imports(path, nodes), imports(path, tree.body), frozenset(symbols))
+
+
+def imports(path: Path, nodes: Iterable[ast.AST]) -> frozenset[str]:
+    found = set()
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -160,7 +180,7 @@ def test_imports_point_down() -> None:
         layer = path.relative_to(SRC).parts[0]
         if path.parent == SRC or layer == "cli":
             continue  # the facade and the command line are the top
-        for name in imports(path):
+        for name in outline(path).imports:
             head, *rest = name.split(".")
             if head == "cutaway" and rest and rest[0] != layer:
                 assert rest[0] in ALLOWED[layer], f"{path}: {layer} must not import {name}"
@@ -171,9 +191,8 @@ def test_imports_point_down() -> None:
 
 def test_every_module_says_what_it_holds_and_stays_short() -> None:
     for path in FILES:
-        text = path.read_text()
-        assert ast.get_docstring(ast.parse(text)), f"{path}: a module opens with a sentence"
-        assert len(text.splitlines()) <= 500, f"{path} is too long"
+        assert outline(path).docstring, f"{path}: a module opens with a sentence"
+        assert len(path.read_text().splitlines()) <= 500, f"{path} is too long"
 
 
 def test_every_folder_is_a_package_that_git_does_not_ignore() -> None:
@@ -189,7 +208,7 @@ def test_every_package_opens_with_a_map_of_its_folder() -> None:
     for path in [*SRC.rglob("__init__.py"), *(ROOT / "benchmarks").rglob("__init__.py")]:
         if path.parent == SRC:
             continue
-        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        text = outline(path).docstring
         entries = {line.split()[0] for line in text.splitlines() if line.strip()}
         for entry in path.parent.iterdir():
             name = entry.name + "/" if entry.is_dir() else entry.stem
@@ -215,14 +234,13 @@ def test_file_names_are_nouns_of_the_field() -> None:
 
 def test_symbols_and_texts_avoid_retired_words() -> None:
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-                assert node.name not in RETIRED_SYMBOLS, f"{path}: {node.name} has to be decoded"
+        found = outline(path).symbols & RETIRED_SYMBOLS
+        assert not found, f"{path}: {found} has to be decoded"
     texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *FILES]
     for path in [*texts, *(ROOT / "web" / "src").rglob("*.ts*")]:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            found = RETIRED_TEXT.search(line)
-            assert found is None or line in STORED, f"{path}:{number}: {found and found[0]!r} is retired"
+            match = RETIRED_TEXT.search(line)
+            assert match is None or line in STORED, f"{path}:{number}: {match and match[0]!r} is retired"
 
 
 def test_the_map_in_the_guide_is_that_of_the_layers() -> None:
@@ -250,10 +268,11 @@ def test_reading_needs_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_tracing_does_not_load_what_the_model_does_not_need() -> None:
+def test_tracing_and_statistics_do_not_load_what_the_model_does_not_need() -> None:
     code = (
         "import sys, torch, cutaway; cutaway.trace(torch.nn.Linear(2, 2), torch.ones(1, 2));"
-        "assert 'torch._dynamo' not in sys.modules and 'pandas' not in sys.modules"
+        "assert 'torch._dynamo' not in sys.modules and 'pandas' not in sys.modules;"
+        "import cutaway.recording.statistics.summary; assert 'triton' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -262,7 +281,7 @@ def test_every_module_can_be_imported_first() -> None:
     """No circle of imports, whichever file is asked for first."""
     names = {".".join(path.relative_to(SRC.parent).with_suffix("").parts) for path in FILES}
     below = {
-        name: sorted(imports(path, top_level=True) & names - {name})
+        name: sorted(outline(path).imports_at_top & names - {name})
         for path in FILES
         for name in [".".join(path.relative_to(SRC.parent).with_suffix("").parts)]
     }

@@ -3,7 +3,8 @@
 Starting Python and importing torch takes 2 to 5 seconds of CPU time; a fork of a process that has done so takes a
 few milliseconds. `run` and `start` take what `subprocess.run` and `subprocess.Popen` take, and fork the program from
 one server for each test process. The program has its own arguments, environment, folder, pipes and end; it differs
-from a fresh process in what is already imported and in its hash salt. Tests of imports or salts need a fresh one.
+from a fresh process in what is already imported, so tests of imports need a fresh one. Its hash salt is that of the
+server, which is never the salt of the tests.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import types
 from dataclasses import dataclass
 from functools import cache
@@ -59,6 +61,13 @@ class Program:
             self.returncode = self._server.wait(self.pid, timeout)
         return self.returncode
 
+    def poll(self) -> int | None:
+        """Its exit status if it has ended."""
+        try:
+            return self.wait(0)
+        except TimeoutError:
+            return None
+
     def communicate(self, timeout: float = 120) -> tuple[str, str]:
         """Close its input, and return what it wrote to stdout and stderr."""
         errors: list[str] = []
@@ -86,7 +95,8 @@ class Server:
         here, there = socket.socketpair()
         command = [sys.executable, "-m", "tests.warm_python", str(there.fileno())]
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+        salt = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "PYTHONHASHSEED": salt}
         # In a session of its own: Ctrl-C in a terminal is for the tests, and the end of the socket for the server.
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, pass_fds=[there.fileno()], start_new_session=True
@@ -141,6 +151,7 @@ def start(
     cwd: Path | str | None = None,
     env: dict[str, str] | None = None,
     imports: tuple[str, ...] = (),
+    skips_teardown: bool = False,
 ) -> Program:
     """Start a program: the arguments of Python, as in `["-c", "print(1)"]`.
 
@@ -149,11 +160,14 @@ def start(
         cwd: Its folder.
         env: Its environment.
         imports: Modules that the server imports before it forks, and keeps for later programs.
+        skips_teardown: Ends after the functions of `atexit`. Tearing down all modules takes 0.3 s; tests of how a
+            program ends need that.
     """
     inputs, outputs, errors = os.pipe(), os.pipe(), os.pipe()
     theirs = [inputs[0], outputs[1], errors[1]]
     environment = dict(os.environ if env is None else env)
     request = {"command": command, "cwd": os.fspath(cwd or os.getcwd()), "env": environment, "imports": imports}
+    request["skips_teardown"] = skips_teardown
     pid = server().start(request, theirs)
     for pipe in theirs:
         os.close(pipe)
@@ -166,10 +180,11 @@ def run(
     cwd: Path | str | None = None,
     env: dict[str, str] | None = None,
     imports: tuple[str, ...] = (),
+    skips_teardown: bool = False,
     check: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; see `start`. With `check`, a failure raises `CalledProcessError`."""
-    program = start(command, cwd=cwd, env=env, imports=imports)
+    program = start(command, cwd=cwd, env=env, imports=imports, skips_teardown=skips_teardown)
     output, errors = program.communicate()
     done = subprocess.CompletedProcess(command, program.wait(), output, errors)
     if check and done.returncode:
@@ -189,6 +204,7 @@ class Request:
     cwd: str
     env: dict[str, str]
     imports: list[str]
+    skips_teardown: bool
 
 
 def serve(control: socket.socket) -> tuple[Request, list[int]] | None:
@@ -239,6 +255,25 @@ def send(control: socket.socket, message: dict[str, int]) -> None:
     control.sendall(json.dumps(message).encode() + b"\n")
 
 
+def become_and_end(request: Request, pipes: list[int]) -> None:
+    """The same, up to the point where Python would tear down its modules."""
+    status = 0
+    try:
+        become(request, pipes)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else end.code is not None
+        if status and not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 def become(request: Request, pipes: list[int]) -> None:
     """Run a program in this process, as `python` does with these arguments."""
     for number, pipe in enumerate(pipes):
@@ -272,4 +307,4 @@ if __name__ == "__main__":
     gc.freeze()
     forked = serve(socket.socket(fileno=int(sys.argv[1])))
     if forked is not None:
-        become(*forked)
+        (become_and_end if forked[0].skips_teardown else become)(*forked)

@@ -23,15 +23,22 @@ from torch import Tensor, nn
 FIRST_OF_FIELD = list({name.split("/")[0]: name for name in reversed(Small().names())}.values())
 
 
-def test_three_architectures_are_traced_and_written_down(tmp_path: Path) -> None:
+def test_three_architectures_are_traced_drawn_and_written_down(tmp_path: Path) -> None:
     only = ["--family", "transformers", "--only", "^(gpt2|convnext|t5)$"]
-    found = main([*only, "--workers", "1", "--to", str(tmp_path)])
+    found = main([*only, "--workers", "1", "--to", str(tmp_path), "--gallery", str(tmp_path / "gallery")])
     assert {v.name: v.outcome for v in found} == {"gpt2": "traced", "convnext": "traced", "t5": "traced"}
     assert all(v.n_proven > 20 and v.plain_seconds > 0 and v.validated_seconds > 0 for v in found)
     assert all(v.family == "transformers" and v.n_felt > 20 and not v.constants for v in found)
     assert len(json.loads((tmp_path / "sweep.json").read_text())["verdicts"]) == 3
     assert "| transformers | 3 | 3 | 3 |" in (tmp_path / "sweep.md").read_text()
     assert main(["--read", str(tmp_path)]) == found
+    assert {v.name: v.picture for v in found}["gpt2"] == "gpt2.svg"
+    page = (tmp_path / "gallery" / "index.html").read_text()
+    for verdict in found:
+        picture = f"transformers/{verdict.picture}"
+        assert (tmp_path / "gallery" / picture).read_text().startswith("<svg")
+        assert picture in page
+    assert "{{" not in page
 
 
 def test_a_worker_that_dies_or_hangs_costs_one_case(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,13 +230,3 @@ def test_what_was_swept_again_counts_as_it_came_out_last():
     slow, fine = Verdict("a", "too slow", family="small"), Verdict("a", "traced", family="small")
     other = Verdict("a", "traced", family="zoo")
     assert table.joined([[slow, other], [fine]]) == [fine, other]
-
-
-def test_the_gallery_holds_a_picture_of_each_and_a_page_that_finds_them(tmp_path: Path) -> None:
-    only = ["--family", "transformers", "--only", "^gpt2$", "--workers", "1", "--to", str(tmp_path)]
-    (verdict,) = main([*only, "--gallery", str(tmp_path / "gallery")])
-    assert verdict.picture == "gpt2.svg"
-    assert (tmp_path / "gallery" / "transformers" / "gpt2.svg").read_text().startswith("<svg")
-    page = (tmp_path / "gallery" / "index.html").read_text()
-    assert "transformers/gpt2.svg" in page
-    assert "{{" not in page

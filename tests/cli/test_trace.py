@@ -201,7 +201,7 @@ def test_the_command_works_from_a_shell(tmp_path: Path) -> None:
 def test_only_json_is_printed_whatever_the_model_prints(tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(NETS)
     command = ["-m", "cutaway", "trace", "nets:Loud", "--input", "1,3", "--validate", "--json"]
-    done = warm_python.run(command, cwd=tmp_path, check=True)
+    done = warm_python.run(command, cwd=tmp_path, skips_teardown=True, check=True)
     assert json.loads(done.stdout)["n_ops"] == 1
     for said in ("imported", "from Python", "from C", "from a child"):
         assert said in done.stderr

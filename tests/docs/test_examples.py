@@ -39,7 +39,9 @@ LANGUAGE = (
 def ran(name: str, folder: Path, *given: str, imports: tuple[str, ...] = ()) -> str:
     """What an example prints."""
     command = [str(EXAMPLES / name), *given]
-    return warm_python.run(command, cwd=folder, env=os.environ | ENVIRONMENT, imports=imports, check=True).stdout
+    environment = os.environ | ENVIRONMENT
+    done = warm_python.run(command, cwd=folder, env=environment, imports=imports, skips_teardown=True, check=True)
+    return done.stdout
 
 
 def test_the_workflow_saves_exactly_what_was_chosen(tmp_path: Path) -> None:
@@ -63,6 +65,15 @@ def test_the_recorded_training_can_be_asked(tmp_path: Path) -> None:
     assert "of itself in the first step" in text
     assert "The run is in runs/turner" in text
     assert (tmp_path / "runs" / "turner" / "cutaway.json").exists()
+
+
+def test_the_sample_behind_a_spike_is_kept(tmp_path: Path) -> None:
+    text = ran("spike.py", tmp_path, "runs/reader", "40")
+    assert "of 40 steps were kept" in text
+    run = cutaway.load(tmp_path / "runs" / "reader")
+    samples = run.at(36).samples
+    assert samples.ids[samples.fields["loss"].argmax()] == 812
+    assert not run.problems
 
 
 def test_the_iterations_of_a_recurrent_network_show_its_bug(tmp_path: Path) -> None:

@@ -48,6 +48,16 @@ OTHER = neurons.rank(X, Y, "mean_select")
             InputTypeError,
             "ranking is a dict: pass",
         ),
+        (
+            lambda: neurons.average_overlap({"a": RANKING, "b": OTHER}),  # type: ignore[call-arg]
+            InputTypeError,
+            r"average_overlap\(\) is missing baselines; it got a dict. Pass one ranking and.*neurons.compare\(rank",
+        ),
+        (
+            lambda: neurons.neuron_vote(baselines=[OTHER]),  # type: ignore[call-arg]
+            InputTypeError,
+            r"neuron_vote\(\) is missing ranking; it got a list",
+        ),
         (lambda: neurons.average_overlap(RANKING, OTHER), InputTypeError, "got a single Ranking.*pass a list"),
         (lambda: neurons.average_overlap(RANKING, []), InputError, "got no ranking to compare with"),
         (lambda: neurons.vote(RANKING), InputTypeError, "got a single Ranking"),

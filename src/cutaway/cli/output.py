@@ -107,6 +107,16 @@ def format_cell(value: Any) -> str:
     return text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…"
 
 
+def exact_count(name: str, value: Any) -> Any:
+    """A statistic as a table cell: a number of elements as an integer, which is printed with all digits.
+
+    >>> exact_count("count", 2147483651.0), exact_count("mean", 0.5)
+    (2147483651, 0.5)
+    """
+    is_count = isinstance(value, float) and math.isfinite(value) and statistic(name).unit == "elements"
+    return int(value) if is_count else value
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 

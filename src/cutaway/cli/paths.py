@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from cutaway.store.runs.run import Run
 from cutaway.store.runs.run_set import find_folders, is_archive
 from cutaway.store.writing.lease import state as lease_state
 
+_LOG = logging.getLogger(__name__)
 State = Literal["live", "ended", "killed", "unknown"]
 
 
@@ -145,7 +147,10 @@ def _below(path: str) -> Iterator[ArchivePath]:
         for place in sorted(glob.glob(path)):
             yield from (ArchivePath(os.path.normpath(match.path), match.path) for match in _below(place))
     else:
-        for place in find_folders(path, _is_archive):
+        search = find_folders(path, _is_archive)
+        if search.stopped:
+            _LOG.warning("%s", search.stopped)
+        for place in search.found:
             yield ArchivePath(os.path.relpath(place, path), place)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cutaway.cli.output import print_json, print_lines, printable, table, without_histogram
+from cutaway.cli.output import exact_count, print_json, print_lines, printable, table, without_histogram
 from cutaway.cli.paths import damage_of, has_step
 from cutaway.cli.wide_table import Column, wide_table
 from cutaway.core.errors import AmbiguousSiteError, InputError, NotFoundError, SiteError
@@ -98,10 +98,14 @@ def print_curves(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.N
     differing = [key for key in keys if len({curve[key] for curve in curves}) > 1]
     print_lines(
         *wide_table(
-            Column(_title(curve, differing), curve["steps"].tolist(), curve["values"], curve["kinds"])
-            for curve in curves
+            Column(_title(curve, differing), curve["steps"].tolist(), _exact(curve), curve["kinds"]) for curve in curves
         )
     )
+
+
+def _exact(curve: Mapping[str, Any]) -> list[Any]:
+    """The numbers of a curve as table cells."""
+    return [exact_count(curve["statistic"], value) for value in curve["values"].tolist()]
 
 
 def _title(curve: Mapping[str, Any], keys: Sequence[str]) -> str:
@@ -138,7 +142,8 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
         keys = ["site", "of", *(["iteration"] if any(row["iteration"] for row in rows) else [])]
         keys += ["pass"] if any(row["pass"] > 1 for row in rows) else []
         lines: list[list[Any]] = [
-            [*(row[key] for key in keys), *(row["stats"].get(name) for name in names)] for row in rows
+            [*(row[key] for key in keys), *(exact_count(name, row["stats"].get(name)) for name in names)]
+            for row in rows
         ]
         print_lines(*table([*keys, *names], lines))
 

@@ -29,7 +29,7 @@ def wide_table(lines: Iterable[Column]) -> list[str]:
     """
     curves = list(lines)
     if len(curves) > _MAX_COLUMNS:
-        rows = ([line.name, step, float(value)] for line in curves
+        rows = ([line.name, step, value] for line in curves
                 for step, value in zip(line.steps, line.values, strict=True))  # fmt: skip
         return table(["of", "step", "value"], rows)
     kinds = {step: kind for line in curves for step, kind in zip(line.steps, line.kinds, strict=False)}

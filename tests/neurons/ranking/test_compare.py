@@ -108,3 +108,11 @@ def test_numbers_and_several_labels_are_drawn_too() -> None:
     assert stability(x, x[:, 2] * 1.5, "mean_select", n=1).always.tolist() == [2]
     labels = np.column_stack([x[:, 1] > 0, x[:, 4] > 0])
     assert stability(x, labels, "probeless", n=2).always.tolist() == [1, 4]
+
+
+def test_the_warning_about_all_units_points_to_the_callers_line() -> None:
+    a, b = (ranked(name, np.arange(4.0)) for name in "ab")
+    for call in (lambda: average_overlap(a, [b], 9), lambda: neuron_vote(a, [b], 9), lambda: compare([a, b], 9)):
+        with pytest.warns(UserWarning, match="every overlap is 1") as warned:
+            call()
+        assert warned[0].filename == __file__

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.call_errors import explain_missing
 from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import plural, type_text
 from cutaway.core.matrices import Matrix
@@ -27,8 +28,13 @@ from cutaway.results.neurons.ranking import Ranking, ranked
 Rankings = Iterable[Ranking] | Mapping[str, Ranking]
 _DEPTH = 100
 """How many units of each ranking get votes; the value of the paper."""
+_ADVICE = (
+    "Pass one ranking and the rankings to compare it with, as a list or a mapping by name; neurons.compare(rankings) "
+    "compares each ranking with all others."
+)
 
 
+@explain_missing(_ADVICE)
 def average_overlap(ranking: Ranking, baselines: Rankings, n: int = 50) -> float:
     """Mean Jaccard index `|A ∩ B| / |A ∪ B|` of the top n units of a ranking and of each baseline.
 
@@ -39,10 +45,11 @@ def average_overlap(ranking: Ranking, baselines: Rankings, n: int = 50) -> float
     """
     _check_ranking(ranking, "ranking")
     others = _checked_rankings(baselines)
-    _warn_if_all([ranking, *others], n)
+    _warn_if_all([ranking, *others], n, stacklevel=4)  # one more for the decorator
     return float(np.mean([jaccard(ranking, each, n) for each in others]))
 
 
+@explain_missing(_ADVICE)
 def neuron_vote(ranking: Ranking, baselines: Rankings, n: int = 50, *, depth: int = _DEPTH) -> float:
     """Jaccard index of the top n units of a ranking and the top n units that the baselines vote for.
 
@@ -53,7 +60,7 @@ def neuron_vote(ranking: Ranking, baselines: Rankings, n: int = 50, *, depth: in
         depth: how many units of each baseline get votes.
     """
     voted = vote(baselines, depth)
-    _warn_if_all([_check_ranking(ranking, "ranking"), voted], n)
+    _warn_if_all([_check_ranking(ranking, "ranking"), voted], n, stacklevel=4)
     return jaccard(ranking, voted, n)
 
 
@@ -311,7 +318,7 @@ def _check_ranking(given: Any, what: str) -> Ranking:
     return given
 
 
-def _warn_if_all(rankings: Sequence[Ranking], n: int) -> None:
+def _warn_if_all(rankings: Sequence[Ranking], n: int, stacklevel: int = 3) -> None:
     """Warn if the top n units are all units: any two orders of the same units overlap fully."""
     n_units = rankings[0].n_units
     # Rankings of a part of the units (units=, or a vote) may differ even then.
@@ -319,7 +326,7 @@ def _warn_if_all(rankings: Sequence[Ranking], n: int) -> None:
         warnings.warn(
             f"cutaway: the top {n:,} are all {plural(n_units, 'unit')}, so every overlap is 1: pass a smaller n=.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +20,7 @@ from sklearn.base import clone
 from sklearn.linear_model import ElasticNet, LogisticRegression, Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
+from tests import warm_python
 
 import cutaway
 from cutaway.core.errors import DamagedError, ExistsError, FitError, InputError, NotFoundError
@@ -363,9 +361,7 @@ def test_another_hash_salt_gives_the_same_probe() -> None:
         "p = Linear(validation=0.2).fit(x, y);"
         "print(json.dumps([p.classes_.tolist(), p.ranking_.order.tolist(), p.coef_.tolist()]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": "77"}, capture_output=True, text=True
-    )
+    done = warm_python.run(["-c", code], skips_teardown=True, check=True)
     classes, order, coef = json.loads(done.stdout)
     random = np.random.default_rng(0)
     x, y = random.normal(size=(200, 20)), np.array(["b", "a", "c"])[random.integers(0, 3, 200)]
